@@ -7,7 +7,7 @@ vendors' data sheets (dense figures, without sparsity, float32 accumulation).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Literal
@@ -123,11 +123,11 @@ def gpu_named(name: str) -> Gpu:
     for gpu in GPUS:
         if gpu.name.casefold() == name.casefold():
             return gpu
-    raise UnknownGpu(_unknown("GPU", name, (gpu.name for gpu in GPUS)))
+    raise UnknownGpu(_unknown("GPU", name, [gpu.name for gpu in GPUS]))
 
 
-def _unknown(kind: str, given: str, known: Iterable[str]) -> str:
+def _unknown(kind: str, given: str, known: Collection[str]) -> str:
     spelled = {name.casefold(): name for name in known}
     close = get_close_matches(given.casefold(), spelled, n=1)
-    hint = f"did you mean `{spelled[close[0]]}`?" if close else f"known: {', '.join(spelled.values())}"
+    hint = f"did you mean `{spelled[close[0]]}`?" if close else f"known: {', '.join(known)}"
     return f"unknown {kind} `{given}`; {hint}"

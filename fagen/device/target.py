@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def triton_target(target: str) -> GPUTarget:
     """Triton's GPUTarget of "sm_90" or "gfx942"; raises UnknownGpu."""
-    # A fact sheet is read far more often than a kernel is compiled: Triton waits until it is needed.
+    # Targets are named far more often than compiled for: Triton is imported when needed.
     from triton.backends.compiler import GPUTarget
 
     facts = architecture(target)
