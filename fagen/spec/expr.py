@@ -131,12 +131,30 @@ def rebuild(root: Expr, change: Callable[[Expr, tuple[Expr, ...]], Expr]) -> Exp
     return done[root]
 
 
+def extreme(op: Literal["row_min", "row_max"], node: Expr) -> Expr:
+    """The least or greatest value of a row expression over the rows of the stationary tile.
+
+    Not writable in the language: analyses use it where no closed form exists.
+    """
+    return _intern(op, (node,), None, node.type)
+
+
+def saturated(node: Expr) -> Expr:
+    """A float kept finite (unless infinite) when multiplied by log2(e) in float32.
+
+    Not writable in the language: the base-2 rewrite puts it around what is read from memory.
+    """
+    return _intern("saturate", (node,), None, "float")
+
+
 def with_args(node: Expr, args: tuple[Expr, ...]) -> Expr:
     """The same operation on other operands."""
     if args == node.args:
         return node
     if node.op == "read":
         return read(str(node.value), args, node.type)
+    if node.op in ("row_min", "row_max", "saturate"):
+        return _intern(node.op, args, None, node.type)
     return make(node.op, *args)
 
 

@@ -1,0 +1,134 @@
+"""Float expressions in a normal form: sums of products with integer powers.
+
+Used to pull out constant factors, to see what cancels, and to gather everything that does not
+change within a program into one scalar. Values agree with the original up to rounding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from fagen.analysis.axes import axes_of
+from fagen.spec.expr import Expr, const, is_const, make, rebuild, with_args
+
+LOOPING = {"q", "kv"}
+
+
+@dataclass(frozen=True)
+class Product:
+    """coefficient * prod(base ** power); bases are neither products, quotients nor constants."""
+
+    coefficient: float
+    powers: tuple[tuple[Expr, int], ...] = field(default=())
+
+    def times(self, other: Product) -> Product:
+        merged = dict(self.powers)
+        for base, power in other.powers:
+            merged[base] = merged.get(base, 0) + power
+        kept = tuple((b, p) for b, p in merged.items() if p)
+        return Product(self.coefficient * other.coefficient, kept)
+
+    def inverse(self) -> Product:
+        return Product(1.0 / self.coefficient, tuple((b, -p) for b, p in self.powers))
+
+    def split(self) -> tuple[Product, Product]:
+        """(factors free of q and kv with the coefficient, the rest)."""
+        fixed = tuple(x for x in self.powers if not axes_of(x[0]) & LOOPING)
+        moving = tuple(x for x in self.powers if axes_of(x[0]) & LOOPING)
+        return Product(self.coefficient, fixed), Product(1.0, moving)
+
+    def expression(self) -> Expr:
+        """Scalars of the program first, as one factor, so that it is computed once."""
+        fixed, moving = self.split()
+        scalar, rest = fixed._flat(), moving._flat()
+        if not moving.powers:
+            return scalar
+        if is_const(scalar, 1.0):
+            return rest
+        if is_const(scalar, -1.0):
+            return make("neg", rest)
+        return make("mul", rest, scalar)
+
+    def _flat(self) -> Expr:
+        above: Expr | None = None if self.coefficient == 1.0 else const(self.coefficient)
+        below: Expr | None = None
+        for base, power in self.powers:
+            for _ in range(abs(power)):
+                if power > 0:
+                    above = base if above is None else make("mul", above, base)
+                else:
+                    below = base if below is None else make("mul", below, base)
+        above = above or const(1.0)
+        return above if below is None else make("div", above, below)
+
+
+def product_of(node: Expr) -> Product:
+    """The product form of a float expression; an opaque node is a base of its own."""
+    if node.op == "const" and node.type == "float":
+        return Product(float(node.value))  # type: ignore[arg-type]
+    if node.op == "neg":
+        return Product(-1.0).times(product_of(node.args[0]))
+    if node.op == "mul":
+        return product_of(node.args[0]).times(product_of(node.args[1]))
+    if node.op == "div":
+        below = product_of(node.args[1])
+        if below.coefficient != 0.0:
+            return product_of(node.args[0]).times(below.inverse())
+    return Product(1.0, ((node, 1),))
+
+
+def canonical(node: Expr) -> Expr:
+    """The same value with every chain of products gathered, bottom up."""
+
+    def change(old: Expr, args: tuple[Expr, ...]) -> Expr:
+        new = with_args(old, args)
+        if new.type == "float" and new.op in ("mul", "div", "neg"):
+            return product_of(new).expression()
+        return fold(new)
+
+    return rebuild(node, change)
+
+
+def fold(node: Expr) -> Expr:
+    """Drop zeros of sums; other foldings come with the product form."""
+    if node.type == "float" and node.op in ("add", "sub"):
+        a, b = node.args
+        if is_const(b, 0.0):
+            return a
+        if is_const(a, 0.0):
+            return b if node.op == "add" else make("neg", b)
+    return node
+
+
+def fmul(a: Expr, b: Expr) -> Expr:
+    """Product with 0 and 1 folded."""
+    for one, other in ((a, b), (b, a)):
+        if is_const(one, 0.0):
+            return const(0.0)
+        if is_const(one, 1.0):
+            return other
+    return make("mul", a, b)
+
+
+def fadd(a: Expr, b: Expr) -> Expr:
+    return fold(make("add", a, b))
+
+
+def sum_terms(node: Expr) -> list[Product]:
+    """The node as a sum of products, multiplied out; its own structure elsewhere is kept."""
+    if node.op == "add":
+        return sum_terms(node.args[0]) + sum_terms(node.args[1])
+    if node.op == "sub":
+        minus = Product(-1.0)
+        return sum_terms(node.args[0]) + [minus.times(t) for t in sum_terms(node.args[1])]
+    if node.op == "neg":
+        return [Product(-1.0).times(t) for t in sum_terms(node.args[0])]
+    if node.op == "mul" and node.type == "float":
+        left, right = sum_terms(node.args[0]), sum_terms(node.args[1])
+        if len(left) == 1 or len(right) == 1:
+            return [a.times(b) for a in left for b in right]
+    if node.op == "div":
+        below = product_of(node.args[1])
+        if below.coefficient != 0.0:
+            return [t.times(below.inverse()) for t in sum_terms(node.args[0])]
+    return [product_of(node)]

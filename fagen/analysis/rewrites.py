@@ -1,0 +1,167 @@
+"""Rewrites of the score that softmax allows.
+
+The kernels work with base-2 scores of the raw product `qk`. Writing log2(e) * score as
+
+    post_scale * tile_score + row_term
+
+- a term that depends on the row alone cancels in softmax: it leaves the tile and returns in lse;
+- a positive factor common to all of the rest moves into the FMA before exp2 (`post_scale`);
+- scale and log2(e) fold into scalars computed once per program;
+- a distance times a scalar is split into a key part and a row part, both counted from the origin
+  of the stationary tile, so that neither loses precision at long context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fagen.analysis.axes import axes_of
+from fagen.analysis.linear import Linear, linear
+from fagen.analysis.products import Product, canonical, product_of, sum_terms
+from fagen.analysis.ranges import Range, range_of
+from fagen.analysis.reading import KV_IDX, Q_IDX
+from fagen.spec.expr import (
+    LOG2E,
+    Expr,
+    const,
+    is_const,
+    make,
+    name,
+    post_order,
+    saturated,
+    substitute,
+)
+from fagen.spec.variant import SCORE, Variant
+
+QK, SCALE, ORIGIN = name("qk", "float"), name("scale", "float"), name("origin")
+ONE, ZERO = const(1.0), const(0.0)
+_WIDE = ("float32", "bfloat16")
+
+
+@dataclass(frozen=True)
+class TileScore:
+    """log2(e) * score = post_scale * score + log2(e) * row_term.
+
+    `score` is in terms of `qk`, `origin` and the language's names. `post_scale` is a scalar of the
+    program, positive by `scale_must_be_positive` (a launch check) or by declared bounds.
+    `row_term` is in natural units; `reads_qk` tells whether the product of q and k is needed.
+    """
+
+    score: Expr
+    post_scale: Expr
+    scale_must_be_positive: bool
+    row_term: Expr
+    reads_qk: bool
+
+
+def in_terms_of_qk(node: Expr) -> Expr:
+    """The expression with `score` written as qk * scale and products gathered."""
+    return canonical(substitute(node, {SCORE: make("mul", QK, SCALE)}))
+
+
+def tile_score(variant: Variant, declared: Mapping[str, Range]) -> TileScore:
+    """The score as the kernels compute it."""
+    rows: list[Product] = []
+    rest: list[Product] = []
+    for term in sum_terms(in_terms_of_qk(variant.score)):
+        row, moving = _split_distance(term)
+        for part, target in ((row, rows), (moving, rest)):
+            for product in part:
+                depends = axes_of(*(b for b, _ in product.powers))
+                (target if "kv" in depends else rows).append(product)
+    row_term = _sum([p.expression() for p in rows])
+    scaled = [Product(LOG2E).times(_saturated(p, variant)) for p in rest]
+    reads_qk = any(QK in _leaves(p) for p in rest)
+    if len(scaled) == 1:
+        fixed, moving_part = scaled[0].split()
+        factor = fixed.expression()
+        sign = _sign(fixed, declared)
+        if sign is not None and not is_const(factor, 1.0) and moving_part.powers:
+            return TileScore(
+                moving_part.expression(), factor, sign == "if scale > 0", row_term, reads_qk
+            )
+    # The product of q and k comes first: its term opens the chain of FMAs.
+    scaled.sort(key=lambda p: QK not in dict(p.powers))
+    return TileScore(_sum([p.expression() for p in scaled]), ONE, False, row_term, reads_qk)
+
+
+def _leaves(product: Product) -> set[Expr]:
+    return {n for base, _ in product.powers for n in post_order(base) if not n.args}
+
+
+def _sum(parts: list[Expr]) -> Expr:
+    total: Expr | None = None
+    for part in parts:
+        if is_const(part, 0.0):
+            continue
+        if total is None:
+            total = part
+        elif part.op == "neg":
+            total = make("sub", total, part.args[0])
+        else:
+            total = make("add", total, part)
+    return total if total is not None else ZERO
+
+
+def _split_distance(term: Product) -> tuple[list[Product], list[Product]]:
+    """(row products, other products) of a term with one factor that is a float of an int sum."""
+    for base, power in term.powers:
+        if base.op != "float" or power != 1:
+            continue
+        others = Product(term.coefficient, tuple(x for x in term.powers if x[0] is not base))
+        if axes_of(*(b for b, _ in others.powers)) & {"q", "kv"}:
+            continue
+        split = _split_int(linear(base.args[0]))
+        if split is None:
+            continue
+        row, column = split
+        return (
+            [others.times(product_of(make("float", row)))],
+            [others.times(product_of(make("float", column)))],
+        )
+    return [], [term]
+
+
+def _split_int(form: Linear) -> tuple[Expr, Expr] | None:
+    """Row part and key part of a sum; opposite multiples of the two positions use the origin."""
+    row = Linear((), form.constant)
+    column = Linear((), 0)
+    for term, coefficient in form.terms:
+        depends = axes_of(term)
+        if {"q", "kv"} <= depends:
+            return None
+        part = Linear(((term, coefficient),), 0)
+        if "kv" in depends:
+            column = column.plus(part)
+        else:
+            row = row.plus(part)
+    if not column.terms or not any("q" in axes_of(t) for t, _ in row.terms):
+        return None
+    if form.coefficient(KV_IDX) == -form.coefficient(Q_IDX):
+        shift = Linear(((ORIGIN, form.coefficient(KV_IDX)),), 0)
+        column, row = column.plus(shift.times(-1)), row.plus(shift)
+    return row.expression(), column.expression()
+
+
+def _saturated(product: Product, variant: Variant) -> Product:
+    """Finite reads as low as their dtype's minimum must stay finite when multiplied by log2(e)."""
+
+    def safe(base: Expr) -> Expr:
+        wide = base.op == "read" and variant.tensor(str(base.value)).dtype in _WIDE
+        return saturated(base) if wide else base
+
+    return Product(product.coefficient, tuple((safe(b), p) for b, p in product.powers))
+
+
+def _sign(fixed: Product, declared: Mapping[str, Range]) -> str | None:
+    """"positive" if declared so, "if scale > 0", or None where the sign is open."""
+    if fixed.coefficient <= 0.0:
+        return None
+    answer = "positive"
+    for base, power in fixed.powers:
+        if base is SCALE:
+            answer = "if scale > 0" if power % 2 else answer
+        elif range_of(declared, base)[0] <= 0.0:
+            return None
+    return answer

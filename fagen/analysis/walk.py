@@ -1,0 +1,264 @@
+"""From segments to the tiles a program visits, as a list of scalar steps and tile ranges.
+
+Units are tiles of BLOCK columns of the streamed side, counted from column 0; column = index -
+offset. Masked tiles need the mask evaluated, full tiles do not. Liveness is decided before the
+loops, since a branch around the loads of a loop would end its pipelining.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fagen.analysis.linear import (
+    ceildiv,
+    choose,
+    floordiv,
+    maximum,
+    minimum,
+    sub,
+)
+from fagen.analysis.ranges import Range, range_of
+from fagen.analysis.reading import TileReader
+from fagen.analysis.segments import Segment, solve
+from fagen.spec.expr import FALSE, TRUE, Expr, const, make, name
+from fagen.spec.variant import Variant
+
+ZERO = const(0)
+LABELS = ("first", "stop", "full_first", "full_stop")
+
+
+@dataclass(frozen=True)
+class Stream:
+    """The side a program walks along: its index, tile corners, length, offset and tile width."""
+
+    axis: str
+    index: Expr
+    lo: Expr
+    hi: Expr
+    length: Expr
+    offset: Expr
+    block: Expr
+
+
+KEYS = Stream(
+    "kv", name("kv_idx"), name("kv_lo"), name("kv_hi"), name("kv_len"), name("kv_offset"),
+    name("BLOCK_N"),
+)  # fmt: skip
+QUERIES = Stream(
+    "q", name("q_idx"), name("q_lo"), name("q_hi"), name("q_len"), name("q_offset"),
+    name("BLOCK_M"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Let:
+    """name = value, a scalar; a later Let may assign the name again."""
+
+    name: str
+    value: Expr
+
+
+@dataclass(frozen=True)
+class Test:
+    """Narrows [first, stop) to the hull of tiles where `may` holds, and [full_first, full_stop)
+    to the tiles where `must` holds, provided that those are contiguous (else to nothing).
+
+    `may` and `must` are evaluated for a vector of tiles, through the stream's corner names.
+    """
+
+    may: Expr
+    must: Expr
+    first: str
+    stop: str
+    full_first: str
+    full_stop: str
+
+
+@dataclass(frozen=True)
+class TileRange:
+    """Tiles first ... stop - 1, both scalar expressions, never negative in length."""
+
+    first: Expr
+    stop: Expr
+
+
+@dataclass(frozen=True)
+class Walk:
+    """Run `steps` in order, then visit the tiles of `masked` and `full`."""
+
+    stream: Stream
+    segments: tuple[Segment, ...]
+    steps: tuple[Let | Test, ...]
+    masked: tuple[TileRange, ...]
+    full: tuple[TileRange, ...]
+
+
+def plan_walk(variant: Variant, stream: Stream, declared: dict[str, Range]) -> Walk:
+    """The walk along `stream` of a program that holds one tile of the other side."""
+    tensors = {t.name: t for t in variant.tensors}
+    reader = TileReader("kv" if stream.axis == "q" else "q", declared, tensors)
+    segments = solve(variant.mask, stream.index, reader)
+    return _walk(stream, segments, reader, declared)
+
+
+@dataclass
+class _Names:
+    first: Expr
+    stop: Expr
+    full_first: Expr
+    full_stop: Expr
+    starts_at_zero: bool
+    can_be_full: bool
+
+
+def _walk(
+    stream: Stream,
+    segments: tuple[Segment, ...],
+    reader: TileReader,
+    declared: dict[str, Range],
+) -> Walk:
+    steps: list[Let | Test] = []
+    parts: list[_Names] = []
+    for i, segment in enumerate(segments):
+        suffix = f"_{i}" if len(segments) > 1 else ""
+        parts.append(_tiles_of(segment, stream, suffix, reader, steps, declared))
+    if len(parts) > 1:
+        parts = _in_order(parts, steps)
+        _disjoint(parts, steps)
+    masked: list[TileRange] = []
+    full: list[TileRange] = []
+    for part in parts:
+        if not part.can_be_full:
+            masked.append(TileRange(part.first, part.stop))
+            continue
+        if part.full_first is not part.first:
+            masked.append(TileRange(part.first, part.full_first))
+        masked.append(TileRange(part.full_stop, part.stop))
+        full.append(TileRange(part.full_first, part.full_stop))
+    return Walk(stream, segments, tuple(steps), tuple(masked), tuple(full))
+
+
+def _tiles_of(
+    segment: Segment,
+    stream: Stream,
+    suffix: str,
+    reader: TileReader,
+    steps: list[Let | Test],
+    declared: dict[str, Range],
+) -> _Names:
+    def let(label: str, value: Expr) -> Expr:
+        if value.op in ("const", "name"):
+            return value
+        steps.append(Let(label + suffix, value))
+        return name(label + suffix)
+
+    def column(index: Expr | None, otherwise: Expr) -> Expr:
+        if index is None:
+            return otherwise
+        inside = sub(index, stream.offset)
+        # kv_offset + n or a length minus what is positive needs no clamp at that end.
+        if range_of(declared, inside)[0] < 0:
+            inside = maximum(inside, ZERO)
+        return minimum(inside, stream.length)
+
+    may, must = reader.truth(segment.residual)
+    can_be_full = must is not FALSE and segment.gate_must is not FALSE
+    first = let("first", floordiv(column(segment.lo, ZERO), stream.block))
+    end = let("end", column(segment.hi, stream.length))
+    stop = ceildiv(end, stream.block)
+    if first is not ZERO:
+        stop = maximum(stop, first)
+    if segment.gate_may is not TRUE:
+        stop = choose(segment.gate_may, stop, first)
+    stop = let("stop", stop)
+    if not can_be_full:
+        full_first = full_stop = stop
+    else:
+        full_first = first
+        if segment.full_lo is not None:
+            begin = ceildiv(column(segment.full_lo, ZERO), stream.block)
+            full_first = let("full_first", minimum(maximum(begin, first), stop))
+        elif segment.residual is not TRUE:
+            full_first = let("full_first", first)
+        full_end = end
+        if segment.full_hi is not segment.hi and segment.full_hi is not None:
+            full_end = column(segment.full_hi, stream.length)
+        full_stop = floordiv(full_end, stream.block)
+        if full_first is not ZERO:
+            full_stop = maximum(full_stop, full_first)
+        if segment.gate_may is not TRUE or segment.gate_must is not TRUE:
+            full_stop = choose(segment.gate_must, full_stop, full_first)
+        full_stop = let("full_stop", full_stop)
+    if segment.residual is not TRUE and (may, must) != (TRUE, FALSE):
+        if first is ZERO:
+            steps.append(Let("first" + suffix, first))
+            first = name("first" + suffix)
+        if can_be_full and full_first is ZERO:
+            steps.append(Let("full_first" + suffix, full_first))
+            full_first = name("full_first" + suffix)
+        labels = [f"{label}{suffix}" for label in LABELS]
+        steps.append(Test(may, must, *labels))
+    return _Names(
+        first=first,
+        stop=stop,
+        full_first=full_first,
+        full_stop=full_stop,
+        starts_at_zero=first is ZERO,
+        can_be_full=can_be_full,
+    )
+
+
+def _in_order(parts: list[_Names], steps: list[Let | Test]) -> list[_Names]:
+    """Sort by first tile at run time; a segment that starts at 0 needs no comparison."""
+    fixed = [p for p in parts if p.starts_at_zero]
+    moving = [p for p in parts if not p.starts_at_zero]
+    if len(moving) < 2:
+        return fixed + moving
+    anything_full = any(p.can_be_full for p in moving)
+    for i, p in enumerate(moving):
+        p.can_be_full = anything_full
+        # Names of their own: an exchange must not reach what two ends share.
+        for label in LABELS:
+            own = f"{label}_of_{i}"
+            steps.append(Let(own, getattr(p, label)))
+            setattr(p, label, name(own))
+    for end in range(len(moving) - 1, 0, -1):
+        for i in range(end):
+            _exchange(moving[i], moving[i + 1], steps)
+    return fixed + moving
+
+
+def _exchange(a: _Names, b: _Names, steps: list[Let | Test]) -> None:
+    """Swap the tile ranges of two segments where the second starts before the first."""
+    swap = name("swap", "bool")
+    steps.append(Let("swap", make("lt", b.first, a.first)))
+    for label in LABELS:
+        x, y = getattr(a, label), getattr(b, label)
+        steps.append(Let("smaller", make("where", swap, y, x)))
+        steps.append(Let(str(y.value), make("where", swap, x, y)))
+        steps.append(Let(str(x.value), name("smaller")))
+
+
+def _disjoint(parts: list[_Names], steps: list[Let | Test]) -> None:
+    """Give each tile to the first segment that visits it."""
+    taken = parts[0].stop
+    for i, part in enumerate(parts[1:], start=1):
+        suffix = f"_{i}_trimmed"
+
+        def let(label: str, value: Expr, suffix: str = suffix) -> Expr:
+            if value.op == "name":
+                return value
+            steps.append(Let(label + suffix, value))
+            return name(label + suffix)
+
+        first = let("first", taken if part.first is ZERO else maximum(part.first, taken))
+        stop = let("stop", maximum(part.stop, first))
+        if part.can_be_full:
+            full_first = first
+            if part.full_first is not part.first:
+                full_first = let("full_first", minimum(maximum(part.full_first, first), stop))
+            full_stop = let("full_stop", maximum(minimum(part.full_stop, stop), full_first))
+        else:
+            full_first = full_stop = stop
+        part.first, part.stop, part.full_first, part.full_stop = first, stop, full_first, full_stop
+        taken = stop
