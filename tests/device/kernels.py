@@ -16,7 +16,7 @@ def matmul(
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr = 64,
 ):
-    """out [BLOCK_M, BLOCK_N] = a [BLOCK_M, length] @ b [length, BLOCK_N], a tile a program."""
+    """out [BLOCK_M, BLOCK_N] = a [BLOCK_M, length] @ b [length, BLOCK_N] in one program."""
     rows = tl.arange(0, BLOCK_M)
     columns = tl.arange(0, BLOCK_N)
     inner = tl.arange(0, BLOCK_K)
@@ -36,15 +36,31 @@ def copy(source_ptr, target_ptr, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def adds_pointers(source_ptr, BLOCK: tl.constexpr):
-    tl.store(source_ptr + tl.arange(0, BLOCK), source_ptr + source_ptr)
+def shifted_copy(source_ptr, target_ptr, shift, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    tl.store(target_ptr + offsets, tl.load(source_ptr + shift + offsets))
+
+
+@triton.jit(do_not_specialize=["shift"])
+def shifted_copy_of_any(source_ptr, target_ptr, shift, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    tl.store(target_ptr + offsets, tl.load(source_ptr + shift + offsets))
 
 
 @triton.jit
-def uneven_arange(source_ptr, BLOCK: tl.constexpr):
-    tl.store(source_ptr + tl.arange(0, BLOCK), 0.0)
+def adds_pointers(source_ptr, target_ptr, BLOCK: tl.constexpr):
+    tl.store(target_ptr + tl.arange(0, BLOCK), source_ptr + target_ptr)
 
 
 @triton.jit
-def unknown_name(source_ptr, BLOCK: tl.constexpr):
-    tl.store(source_ptr + tl.arange(0, BLOCK), undefined)  # noqa: F821
+def unknown_name(source_ptr, target_ptr, BLOCK: tl.constexpr):
+    tl.store(target_ptr + tl.arange(0, BLOCK), no_such_name)  # noqa: F821
+
+
+@triton.jit
+def refused_by_ptxas(source_ptr, target_ptr, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    value = tl.inline_asm_elementwise(
+        "no.such.instruction $0, $1;", "=r,r", [offsets], dtype=tl.int32, is_pure=True, pack=1
+    )
+    tl.store(target_ptr + offsets, value)
