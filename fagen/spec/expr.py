@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Literal
+from typing import Literal, cast
 
 from fagen.spec.semantics import OPERATIONS, TypeMismatch
 
@@ -61,9 +61,7 @@ def _rebuild(op: str, args: tuple[Expr, ...], value: Scalar | str | None, type: 
 
 def const(value: Scalar) -> Expr:
     """A literal; its type is that of the Python value."""
-    kind: Type = (
-        "bool" if isinstance(value, bool) else "int" if isinstance(value, int) else "float"
-    )
+    kind: Type = "bool" if isinstance(value, bool) else "int" if isinstance(value, int) else "float"
     return _intern("const", (), value, kind)
 
 
@@ -85,7 +83,7 @@ def make(op: str, *args: Expr) -> Expr:
     operation = OPERATIONS[op]
     if len(args) != operation.arity:
         raise TypeMismatch(f"`{op}` takes {operation.arity} operands, not {len(args)}")
-    kind = operation.result([a.type for a in args])
+    kind = cast(Type, operation.result([a.type for a in args]))
     if operation.needs_float or (operation.promotes and any(a.type == "float" for a in args)):
         args = tuple(make("float", a) if a.type == "int" else a for a in args)
     if op == "float" and args[0].type == "float":

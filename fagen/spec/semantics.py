@@ -151,7 +151,9 @@ def _table() -> dict[str, Operation]:
         Operation("invert", 1, _bits("~"), "bitwise complement; of a bool its negation", "~"),
         Operation("shl", 2, _ints("<<"), "shift left by 0 to 31", "<<"),
         Operation("shr", 2, _ints(">>"), "arithmetic shift right by 0 to 31", ">>"),
-        Operation("where", 3, _where, "second operand where the first holds, else the third"),
+        Operation(
+            "where", 3, _where, "second operand where the first holds, else the third", None, True
+        ),
         Operation("int", 1, lambda kinds: "int", "truncation towards zero; of a bool 0 or 1"),
         Operation("float", 1, _to_float, "float32 of an int"),
         Operation("floor", 1, _floor_result, "largest whole float not above"),

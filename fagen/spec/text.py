@@ -1,9 +1,14 @@
-"""Expression -> text of the variant language, with as few parentheses as Python needs."""
+"""Expression -> text of the variant language, with as few parentheses as Python needs.
+
+The text parses back to the same expression, so two expressions with one text are one.
+"""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING
+
+from fagen.spec.semantics import OPERATIONS
 
 if TYPE_CHECKING:
     from fagen.spec.expr import Expr
@@ -19,10 +24,16 @@ CONDITIONAL, ATOM = 0, 13
 
 
 def to_text(root: Expr) -> str:
-    """The expression as a user would write it; `float` conversions are left implicit."""
+    """The expression as a user would write it.
+
+    A conversion to float is left implicit where the language makes it by itself: in operands of an
+    operation that needs floats, and beside an operand that is a float on its own.
+    """
     done: dict[Expr, tuple[str, int]] = {}
 
-    def wrapped(node: Expr, level: int) -> str:
+    def wrapped(node: Expr, level: int, implicit: bool = False) -> str:
+        if implicit and node.op == "float":
+            node = node.args[0]
         text, own = done[node]
         return text if own >= level else f"({text})"
 
@@ -33,7 +44,12 @@ def to_text(root: Expr) -> str:
     return done[root][0]
 
 
-def _text(node: Expr, wrapped) -> tuple[str, int]:
+def _text(node: Expr, operand) -> tuple[str, int]:
+    implicit = _converts(node)
+
+    def wrapped(arg: Expr, level: int) -> str:
+        return operand(arg, level, implicit)
+
     if node.op == "const":
         if isinstance(node.value, float) and math.isinf(node.value):
             return ("inf", ATOM) if node.value > 0 else ("-inf", 11)
@@ -41,6 +57,8 @@ def _text(node: Expr, wrapped) -> tuple[str, int]:
     if node.op == "name":
         return str(node.value), ATOM
     if node.op == "read":
+        if not node.args:
+            return str(node.value), ATOM
         return f"{node.value}[{', '.join(wrapped(a, CONDITIONAL) for a in node.args)}]", ATOM
     if node.op == "where":
         condition, yes, no = node.args
@@ -54,9 +72,14 @@ def _text(node: Expr, wrapped) -> tuple[str, int]:
     if node.op in UNARY:
         symbol, level = UNARY[node.op]
         return f"{symbol}{wrapped(node.args[0], level)}", level
-    if node.op == "float":
-        return wrapped(node.args[0], ATOM), ATOM
     return f"{node.op}({', '.join(wrapped(a, CONDITIONAL) for a in node.args)})", ATOM
+
+
+def _converts(node: Expr) -> bool:
+    operation = OPERATIONS.get(node.op)
+    if operation is None or not (operation.promotes or operation.needs_float):
+        return False
+    return operation.needs_float or any(a.type == "float" and a.op != "float" for a in node.args)
 
 
 _COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
