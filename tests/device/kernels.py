@@ -58,7 +58,7 @@ def unknown_name(source_ptr, target_ptr, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def refused_by_ptxas(source_ptr, target_ptr, BLOCK: tl.constexpr):
+def refused_by_assembler(source_ptr, target_ptr, BLOCK: tl.constexpr):
     offsets = tl.arange(0, BLOCK)
     value = tl.inline_asm_elementwise(
         "no.such.instruction $0, $1;", "=r,r", [offsets], dtype=tl.int32, is_pure=True, pack=1

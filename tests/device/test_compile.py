@@ -34,13 +34,18 @@ SMALL = Job(
     constexprs={"BLOCK_M": 64, "BLOCK_N": 64},
     target="sm_90",
 )
-#: A 256 x 256 float32 accumulator is 512 registers a thread of four warps, twice what there is.
-HOPELESS = replace(SMALL, constexprs={"BLOCK_M": 256, "BLOCK_N": 256}, num_stages=1)
-#: Seven stages of two 128 x 128 bf16 tiles: 65536 bytes each.
+#: The float32 accumulator alone takes 512 registers of each of 64 threads, twice what there is.
+HOPELESS = replace(
+    SMALL,
+    constexprs={"BLOCK_M": 256, "BLOCK_N": 128, "BLOCK_K": 32},
+    num_warps=2,
+    num_stages=1,
+)
+#: Tiles of 32 KiB in flight, one less than the stages at least.
 GREEDY = replace(
     SMALL,
     constexprs={"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 128},
-    num_stages=7,
+    num_stages=4,
     num_warps=8,
 )
 COPY = Job(
@@ -84,60 +89,64 @@ def test_a_kernel_that_wants_too_many_registers_spills(triton_path):
 
 
 def test_amd_counts_spilled_registers(triton_path):
-    # With one wave of 64 lanes, the accumulator alone is 1024 registers a lane; there are 512.
-    one_wave = replace(HOPELESS, num_warps=1, constexprs={"BLOCK_M": 256, "BLOCK_N": 256})
+    # One wave has 64 lanes: the accumulator takes all 512 registers of each.
+    one_wave = replace(HOPELESS, num_warps=1)
     result = compiled_for(one_wave, ["gfx942"], triton_path=triton_path)["gfx942"]
     assert result.outcome == "spilled" and result.resources.registers == 512
-    assert result.resources.spilled >= 8 * 400 and result.resources.stack >= 4 * 400
+    assert result.resources.spilled >= 8 * 100 and result.resources.stack >= 4 * 100
 
 
-def test_the_same_kernel_may_fit_one_gpu_and_not_another(triton_path):
+def test_the_same_kernel_fits_one_gpu_and_not_another(triton_path):
     results = compiled_for(GREEDY, ARCHITECTURES, triton_path=triton_path)
-    assert {result.outcome for result in results.values()} == {"too_much_shared"}
     for target, result in results.items():
         used, limit = result.resources.shared, ARCHITECTURES[target].shared_per_block
-        assert used > limit
-        assert result.detail == (
-            f"needs {used} bytes of shared memory, {target} has {limit} per block"
-        )
-    three_stages = compiled_for(replace(GREEDY, num_stages=3), NVIDIA, triton_path=triton_path)
-    assert {t: r.outcome for t, r in three_stages.items() if t not in ("sm_90", "sm_100")} == {
-        "sm_80": "ok",
-        "sm_86": "too_much_shared",
-        "sm_89": "too_much_shared",
-        "sm_120": "too_much_shared",
-    }
-    assert three_stages["sm_90"].ok and three_stages["sm_100"].ok
+        assert used >= 96 * 1024
+        if target in ("sm_80", "sm_90", "sm_100"):
+            assert result.ok and used <= limit, (target, result)
+        else:
+            assert result.outcome == "too_much_shared" and used > limit, (target, result)
+            assert result.detail == (
+                f"needs {used} bytes of shared memory, {target} has {limit} per block"
+            )
 
 
-def test_failures_say_why(triton_path):
-    refused = {"sm_80": "no.such.instruction", "gfx942": "no.such.instruction"}
-    jobs = {
-        "adds_pointers": "source_ptr + target_ptr",
-        "unknown_name": "no_such_name is not defined",
-        "refused_by_ptxas": refused["sm_80"],
-    }
-    results = compile_many(
-        [replace(BROKEN, kernel=kernel) for kernel in jobs], triton_path=triton_path
-    )
-    for (kernel, reason), result in zip(jobs.items(), results, strict=True):
-        assert result.outcome == "compile_failed" and result.resources is None
-        assert reason in result.detail, (kernel, result.detail)
+@pytest.mark.parametrize(
+    ("kernel", "target", "reason"),
+    [
+        ("adds_pointers", "sm_80", "source_ptr + target_ptr"),
+        ("unknown_name", "gfx942", "no_such_name is not defined"),
+        ("refused_by_assembler", "sm_80", "Unknown modifier '.such'"),
+        ("refused_by_assembler", "gfx942", "invalid instruction"),
+    ],
+)
+def test_failures_say_why(kernel, target, reason, triton_path):
+    job = replace(BROKEN, kernel=kernel, target=target)
+    (result,) = compile_many([job], triton_path=triton_path)
+    assert result.outcome == "compile_failed" and result.resources is None
+    assert reason in result.detail
 
 
 def test_alignment_follows_the_launch():
-    """Aligned pointers and integers give wide loads: fewer registers for the same copy."""
-    unaligned = replace(COPY, aligned=())
-    pointers = replace(COPY, aligned=("source_ptr", "target_ptr"))
-    everything = replace(COPY, aligned=("source_ptr", "target_ptr", "shift"))
+    """What is known to be aligned is loaded and stored in wide pieces, by less code."""
+    pointers = ("source_ptr", "target_ptr")
     any_shift = replace(COPY, kernel="shifted_copy_of_any")
-    sizes = [
-        result.resources.registers
-        for result in compile_many([COPY, unaligned, pointers, everything, any_shift])
-    ]
-    assert sizes[0] == sizes[3], "by default all that Triton would specialise"
-    assert sizes[4] == sizes[2], "an argument the kernel does not specialise is left alone"
-    assert sizes[3] < sizes[2] <= sizes[1]
+    unaligned, wide_stores, all_wide, default, any_default, any_stores, any_wide = (
+        result.resources.binary
+        for result in compile_many(
+            [
+                replace(COPY, aligned=()),
+                replace(COPY, aligned=pointers),
+                replace(COPY, aligned=(*pointers, "shift")),
+                COPY,
+                any_shift,
+                replace(any_shift, aligned=pointers),
+                replace(any_shift, aligned=(*pointers, "shift")),
+            ]
+        )
+    )
+    assert unaligned > wide_stores > all_wide
+    assert default == all_wide, "by default all that a launch would specialise"
+    assert any_default == any_stores > any_wide, "and nothing that it would not"
 
 
 def test_options_reach_the_backend():
@@ -190,7 +199,7 @@ def attempt(types=None, values=None, target="sm_80", kernel=kernels.copy, **more
         return f"{type(error).__name__}: {error}"
 
 print(attempt())
-print(attempt(kernel=kernels.refused_by_ptxas))
+print(attempt(kernel=kernels.refused_by_assembler))
 print(attempt(values={"BLOK": 256}))
 print(attempt(types={"source_ptr": "*fp32", "target_ptr": "*fp32", "BLOCK": "i32"}))
 print(attempt(values={"source_ptr": 1, "BLOCK": 256}))
