@@ -17,6 +17,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 NEWEST := $(VENV)/triton-newest
 
+.DELETE_ON_ERROR:
 .PHONY: venv demo test lint types golden wheel clean
 
 venv: $(VENV)/.installed
@@ -28,7 +29,7 @@ $(BIN)/python:
 		&& $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; }
 
 $(VENV)/.installed: pyproject.toml | $(BIN)/python
-	$(BIN)/python -c 'import torch' 2>/dev/null || $(PIP) install --quiet "$(TORCH)"
+	$(BIN)/python -c 'import torch' 2>/dev/null || $(PIP) install --quiet $(TORCH)
 	$(PIP) install --quiet "$(TRITON)" "$(NUMPY)"
 	$(PIP) install --quiet "$(TRITON)" "$(NUMPY)" -e '.[dev]'
 	@touch $@
