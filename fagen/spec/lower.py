@@ -13,7 +13,7 @@ from fagen.spec.semantics import FUNCTIONS, TypeMismatch
 from fagen.spec.source import Text
 
 #: Limits on what one expression may expand to.
-MOST_NODES, DEEPEST, LARGEST_POWER = 20_000, 100, 31
+MOST_NODES, DEEPEST, TALLEST, LARGEST_POWER = 20_000, 100, 500, 31
 
 BINARY: dict[type, str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floordiv",
@@ -60,7 +60,7 @@ class Run:
     uses: set[str] = field(default_factory=set)
     nodes: int = 0
     depth: int = 0
-    sizes: dict[Expr, int] = field(default_factory=dict)
+    sizes: dict[Expr, tuple[int, int]] = field(default_factory=dict)
 
 
 class Operators(ast.NodeVisitor):
@@ -125,10 +125,16 @@ class Operators(ast.NodeVisitor):
             if missing:
                 stack.extend(missing)
                 continue
-            sizes[top] = 1 + sum(sizes[a] for a in top.args)
+            sizes[top] = (
+                1 + sum(sizes[a][0] for a in top.args),
+                1 + max((sizes[a][1] for a in top.args), default=0),
+            )
             stack.pop()
-        if sizes[node] > MOST_NODES:
+        size, height = sizes[node]
+        if size > MOST_NODES:
             raise TooLarge(f"expands to more than {MOST_NODES} operations")
+        if height > TALLEST:
+            raise TooLarge(f"expands to more than {TALLEST} operations inside one another")
 
     # Literals and names
 
@@ -169,6 +175,7 @@ class Operators(ast.NodeVisitor):
             return self.fail(node, f"there is nothing `inherited` in {self.place}", hint)
         known = scope.known() | set(self.local) | scope.later
         hint = f"did you mean `{_USUAL[word]}`?" if word in _USUAL else did_you_mean(word, known)
+        hint = hint or "declare it under `parameters`, `tensors` or `let`"
         return self.fail(node, f"unknown name `{word}` in {self.place}", hint)
 
     def permitted(self, at: ast.AST, node: Expr | None) -> Expr | None:
@@ -231,8 +238,14 @@ class Operators(ast.NodeVisitor):
         return self.build(node, "not" if isinstance(node.op, ast.Not) else "invert", operand)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Expr | None:
-        operands = [self.visit(value) for value in node.values]
-        return self.joined(node, "and" if isinstance(node.op, ast.And) else "or", operands)
+        word = "and" if isinstance(node.op, ast.And) else "or"
+        operands = []
+        for value in node.values:
+            operand = self.visit(value)
+            if operand is not None and operand.type != "bool":
+                operand = self.fail(value, f"`{word}` needs bools, not {a(operand.type)}")
+            operands.append(operand)
+        return self.joined(node, word, operands)
 
     def joined(self, at: ast.AST, op: str, operands: list[Expr | None]) -> Expr | None:
         result = operands[0]
