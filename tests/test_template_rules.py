@@ -22,8 +22,8 @@ ALLOWED = (
     *(nodes.If, nodes.For, nodes.Macro, nodes.CallBlock),
     *(nodes.Import, nodes.FromImport, nodes.Include),
 )
-#: Filters that move text and do not make any.
-LAYOUT = {"indent"}
+#: Filters that move text and do not make any; `block` is render's, which sets lines at a depth.
+LAYOUT = {"indent", "block"}
 
 
 def complaints(source: str) -> list[str]:
