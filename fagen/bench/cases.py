@@ -17,6 +17,7 @@ MaskMod = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 
 DOCUMENTS = 8
+SINK_TOKENS = 4
 CAP = 50.0
 
 
@@ -83,8 +84,7 @@ def parse_problem(text: str) -> Problem:
 class Case:
     """One variant at one problem. Every row of every case has a live key.
 
-    `parameters` and `tensors` go to our module by keyword; `sink` [heads] holds logits that join
-    the softmax's denominator, which FlexAttention users apply to its output through the lse.
+    `parameters` and `tensors` go to our module by keyword.
     """
 
     variant: str
@@ -93,7 +93,6 @@ class Case:
     tensors: Mapping[str, Tensor] = field(default_factory=dict)
     mask_mod: MaskMod | None = None
     score_mod: ScoreMod | None = None
-    sink: Tensor | None = None
 
     @property
     def arguments(self) -> dict[str, int | float | Tensor]:
@@ -176,15 +175,13 @@ def _softcap_case(problem: Problem, device: str, sizes: Sizes) -> Case:
 
 
 def _sinks_window(problem: Problem, device: str, sizes: Sizes) -> Case:
-    sink = torch.linspace(-1.0, 3.0, problem.heads, device=device)
-    return Case(
-        "sinks_window",
-        problem,
-        {"window": sizes.window},
-        {"sinks": sink},
-        mask_mod=_window_mod(sizes.window),
-        sink=sink,
-    )
+    window = sizes.window
+
+    def sink_or_window(b: Tensor, h: Tensor, q: Tensor, kv: Tensor) -> Tensor:
+        return (q >= kv) & ((kv < SINK_TOKENS) | (q - kv < window))
+
+    parameters = {"n_sink": SINK_TOKENS, "window": window}
+    return Case("sinks_window", problem, parameters, mask_mod=sink_or_window)
 
 
 def _gemma2_local(problem: Problem, device: str, sizes: Sizes) -> Case:
@@ -233,6 +230,4 @@ def dense_reference(case: Case, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor
     if case.mask_mod is not None:
         scores = scores.masked_fill(~case.mask_mod(b, h, rows, columns), float("-inf"))
     lse = torch.logsumexp(scores, -1)
-    if case.sink is not None:
-        lse = torch.logaddexp(lse, case.sink.to(q.dtype).view(1, -1, 1).expand_as(lse))
     return torch.exp(scores - lse[..., None]) @ v, lse

@@ -15,7 +15,14 @@ from fagen.bench.farm import one_line
 from fagen.bench.flex_search import TrialResult, best_options
 from fagen.bench.live_pairs import case_pairs, teraflops
 from fagen.bench.modules import call, check_arguments, configs_for, import_module
-from fagen.bench.peers import Contestant, block_mask_milliseconds, cudnn, flex, flex_block_mask
+from fagen.bench.peers import (
+    Contestant,
+    FlexOptions,
+    block_mask_milliseconds,
+    cudnn,
+    flex,
+    flex_block_mask,
+)
 from fagen.bench.report import DIRECTIONS
 from fagen.bench.run import Run
 from fagen.bench.timing import matmul_rate, race, seconds_of
@@ -50,38 +57,69 @@ def _first_passes(contestant: Contestant, d_out: torch.Tensor) -> float:
     return seconds_of(lambda: contestant.backward(d_out)())[0]
 
 
-def race_cell(
-    run: Run, cell: dict[str, Any], module: ModuleType, case: Case, trials: Sequence[TrialResult]
-) -> None:
+def _distinct(options: Sequence[FlexOptions]) -> list[FlexOptions]:
+    return [x for i, x in enumerate(options) if x not in options[:i]]
+
+
+def _prepare_flex(
+    run: Run, cell: dict[str, Any], ours: Contestant, case: Case, d_out: torch.Tensor
+) -> Contestant | None:
+    """FlexAttention with its best options, compiled and compared with ours; None if it cannot.
+
+    Options that were fast alone may be wrong or fail in combination: then its defaults serve. When
+    even those differ from ours, the cell is refused.
+    """
+    result: dict[str, Any] = {"notes": {}, "errors": {}}
+    cell["results"]["flex"] = result
+    mask = flex_block_mask(case, run.device)
+    cell["block_mask_ms"] = block_mask_milliseconds(case, run.device)
+    for options in _distinct([cell["flex_options"], {}]):
+        cell["refused"] = None
+        try:
+            torch._dynamo.reset()
+            peer = flex(case, ours.leaves, options, mask)
+            cell["first_call_in_process_s"]["flex"] = _first_passes(peer, d_out)
+            cell["against_flex"] = peer_errors(ours, peer, d_out)
+        except Exception as error:
+            result["errors"][f"prepare {options}"] = one_line(error)
+            continue
+        cell["refused"] = verdict(cell["against_flex"])
+        if cell["refused"] is None:
+            result["notes"] = peer.notes
+            return peer
+        result["errors"][f"check {options}"] = cell["refused"]
+    return None
+
+
+def _prepare_cudnn(
+    cell: dict[str, Any], case: Case, leaves: tuple[torch.Tensor, ...], d_out: torch.Tensor
+) -> Contestant | None:
+    try:
+        peer = cudnn(case, leaves, d_out)
+        if peer is None:
+            return None
+        cell["first_call_in_process_s"]["cudnn"] = _first_passes(peer, d_out)
+    except Exception as error:
+        cell["results"]["cudnn"] = {"notes": {}, "errors": {"prepare": one_line(error)}}
+        return None
+    cell["results"]["cudnn"] = {"notes": peer.notes, "errors": {}}
+    return peer
+
+
+def race_cell(run: Run, cell: dict[str, Any], module: ModuleType, case: Case) -> None:
     """Fills one cell of the record: errors, peers' preparation, all rounds, speeds."""
-    torch._dynamo.reset()
     leaves, d_out = case.problem.inputs(run.device, run.seed)
     configs = configs_for(run.configs, case.variant, case.problem.head_dim)
     ours = Contestant("ours", call(module, case, leaves, configs), leaves)
-    first: dict[str, float] = {"ours": _first_passes(ours, d_out)}
-    contestants = [ours]
-    results: dict[str, dict[str, Any]] = {"ours": {"notes": {"configs": configs}, "errors": {}}}
-    try:
-        peer = flex(case, leaves, best_options(trials), flex_block_mask(case, run.device))
-        first["flex"] = _first_passes(peer, d_out)
-        cell["block_mask_ms"] = block_mask_milliseconds(case, run.device)
-        cell["against_flex"] = peer_errors(ours, peer, d_out)
-        cell["refused"] = verdict(cell["against_flex"])
-        contestants.append(peer)
-        results["flex"] = {"notes": peer.notes, "errors": {}}
-    except Exception as error:
-        results["flex"] = {"notes": {}, "errors": {"prepare": one_line(error)}}
-    try:
-        if (other := cudnn(case, leaves, d_out)) is not None:
-            first["cudnn"] = _first_passes(other, d_out)
-            contestants.append(other)
-            results["cudnn"] = {"notes": other.notes, "errors": {}}
-    except Exception as error:
-        results["cudnn"] = {"notes": {}, "errors": {"prepare": one_line(error)}}
-    cell["first_call_in_process_s"] = first
-    cell["results"] = results
+    cell["first_call_in_process_s"] = {"ours": _first_passes(ours, d_out)}
+    cell["results"] = {"ours": {"notes": {"configs": configs}, "errors": {}}}
+    peers = [
+        _prepare_flex(run, cell, ours, case, d_out),
+        _prepare_cudnn(cell, case, leaves, d_out),
+    ]
     if cell["refused"]:
         return
+    contestants = [ours, *(peer for peer in peers if peer is not None)]
     actions = {}
     for contestant in contestants:
         actions[f"{contestant.name} forward"] = contestant.forward
@@ -89,7 +127,7 @@ def race_cell(
     matmul_rate(run.matmul_size, products=150, timed=20)
     times, errors = race(actions, rounds=run.rounds, seed=run.seed)
     for contestant in contestants:
-        result = results[contestant.name]
+        result = cell["results"][contestant.name]
         for direction in DIRECTIONS:
             key = f"{contestant.name} {direction}"
             if key in errors:
@@ -109,6 +147,7 @@ def run_cell(
 ) -> None:
     """One row of the table; whatever fails in it is recorded in it."""
     cell: dict[str, Any] = {"variant": variant, "shape": problem.label, "refused": None}
+    cell["flex_options"] = best_options(trials)
     cell["trials"] = [
         {
             "options": dict(t.options),
@@ -136,7 +175,7 @@ def run_cell(
             if trouble:
                 cell["refused"] = f"length {length}: {trouble}"
                 return
-        race_cell(run, cell, module, case, trials)
+        race_cell(run, cell, module, case)
     except Exception as error:
         cell["refused"] = one_line(error)
     finally:

@@ -50,15 +50,17 @@ def search_flex(
     in depth by one at most.
     """
     cells = [(variant, problem) for problem in problems for variant in variants]
+    # Our kernels are compiled for a head_dim, not for a length or a number of heads.
+    structures = {(variant, problem.head_dim): problem for variant, problem in cells}
     jobs: list[WarmUp | FlexTrial] = [
         WarmUp(
             str(run.modules[variant]),
             variant,
             problem,
-            configs_for(run.configs, variant, problem.head_dim),
+            configs_for(run.configs, variant, head_dim),
             run.device,
         )
-        for variant, problem in cells
+        for (variant, head_dim), problem in structures.items()
     ]
     depth = max(len(candidates(problem.head_dim)) for problem in problems)
     for rank in range(depth):
@@ -71,8 +73,11 @@ def search_flex(
         job = jobs[index]
         if isinstance(job, WarmUp):
             run.say(f"compiled {job.variant} {job.problem.label}: {answer.error or 'ok'}")
-        elif answer.error:
-            run.say(f"flex {job.variant} {job.problem.label} {job.options}: {answer.error}")
+            return
+        errors = answer.value.errors if answer.value else {"job": answer.error}
+        for direction, error in errors.items():
+            options = " ".join(f"{n}={x}" for n, x in job.options.items()) or "defaults"
+            run.say(f"flex {job.variant} {job.problem.label} {direction}, {options}: {error}")
 
     seconds = run.budget * SEARCH_SHARE - run.elapsed
     answers = farm(run_job, jobs, workers=workers, seconds=seconds, on_answer=on_answer)

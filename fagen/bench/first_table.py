@@ -54,7 +54,7 @@ def _guarded(run: Run, key: str, variants: Sequence[str]) -> None:
     try:
         if key == "host_cost":
             run.record[key] = host_costs(run, variants)
-        elif variants:
+        else:
             shape = run.record["shapes"][0]
             peers = in_fresh_processes(variants[0], shape, run.modules[variants[0]])
             run.record[key] = {"variant": variants[0], "shape": shape, "peers": peers}
@@ -126,7 +126,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     run.say(f"modules ready: {', '.join(variants)}")
     if not given.no_first_call:
-        _guarded(run, "first_call", given.variants[:1])
+        first = "causal" if "causal" in given.variants else given.variants[0]
+        _guarded(run, "first_call", [first])
     trials = search_flex(run, given.variants, problems, given.workers)
     run.record["matmul_tflops"] = matmul_rate(run.matmul_size)
     run.say(f"matrix product: {run.record['matmul_tflops']:.0f} TFLOP/s")

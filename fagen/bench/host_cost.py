@@ -23,12 +23,18 @@ from fagen.bench.timing import synchronize
 Action = Callable[[], object]
 
 
-def microseconds(action: Action, *, calls: int = 100, batches: int = 15) -> float:
-    """Host time of one call in us: the median over batches of each batch's mean."""
+def microseconds(
+    action: Action, *, calls: int = 100, batches: int = 15, seconds: float = 1.0
+) -> float:
+    """Host time of one call in us: the median over batches of each batch's mean.
+
+    After `seconds` no further batch starts, so that a slow call cannot hold up the run.
+    """
     for _ in range(20):
         action()
-    means = []
-    for _ in range(batches):
+    means: list[float] = []
+    end = time.perf_counter() + seconds
+    while len(means) < batches and (not means or time.perf_counter() < end):
         synchronize()
         start = time.perf_counter()
         for _ in range(calls):

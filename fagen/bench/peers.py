@@ -63,31 +63,6 @@ def block_mask_milliseconds(case: Case, device: str) -> float | None:
     return took[1] * 1e3
 
 
-def _flex_call(
-    case: Case, leaves: tuple[Tensor, ...], options: FlexOptions, block_mask: BlockMask | None
-) -> Callable[[], Tensor]:
-    q, k, v = leaves
-    keywords: dict[str, Any] = {
-        "score_mod": case.score_mod,
-        "block_mask": block_mask,
-        "enable_gqa": case.problem.heads != case.problem.kv_heads,
-        "kernel_options": dict(options) or None,
-    }
-    sink = case.sink
-    if sink is None:
-        compiled = torch.compile(flex_attention, dynamic=False)
-        return lambda: compiled(q, k, v, **keywords)
-
-    def with_sink(q: Tensor, k: Tensor, v: Tensor, sink: Tensor, **keywords: Any) -> Tensor:
-        out, lse = flex_attention(q, k, v, return_lse=True, **keywords)
-        # exp(lse) / (exp(lse) + exp(sink)): the share that the sink leaves to the keys.
-        share = torch.sigmoid(lse - sink[None, :, None])
-        return out * share[..., None].to(out.dtype)
-
-    compiled_with_sink = torch.compile(with_sink, dynamic=False)
-    return lambda: compiled_with_sink(q, k, v, sink, **keywords)
-
-
 def flex(
     case: Case,
     leaves: tuple[Tensor, ...],
@@ -95,10 +70,16 @@ def flex(
     block_mask: BlockMask | None = None,
 ) -> Contestant:
     """FlexAttention, compiled for static shapes at its first call; `block_mask` built before."""
-    chosen = dict(options or {})
-    return Contestant(
-        "flex", _flex_call(case, leaves, chosen, block_mask), leaves, {"options": chosen}
-    )
+    q, k, v = leaves
+    compiled = torch.compile(flex_attention, dynamic=False)
+    keywords: dict[str, Any] = {
+        "score_mod": case.score_mod,
+        "block_mask": block_mask,
+        "enable_gqa": case.problem.heads != case.problem.kv_heads,
+        "kernel_options": dict(options) if options else None,
+    }
+    notes = {"options": dict(options or {})}
+    return Contestant("flex", lambda: compiled(q, k, v, **keywords), leaves, notes)
 
 
 def cudnn(case: Case, leaves: tuple[Tensor, ...], d_out: Tensor) -> Contestant | None:
