@@ -14,7 +14,7 @@ from fagen.verify.inputs import Inputs, draw
 from fagen.verify.judge import judge
 from fagen.verify.poison import filled_by_torch, poisoned
 from fagen.verify.report import CaseResult
-from fagen.verify.yardstick import budget
+from fagen.verify.yardstick import budget, dense
 
 #: The dense PyTorch of a module evaluates in float32 or so; it is read more than it is run.
 REFERENCE_TOLERANCE = {"float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
@@ -29,7 +29,7 @@ def run_case(
     if case.check == "merge":
         measures, message = (), _merge_fault(module, case, device, seed)
     elif case.check == "reference":
-        measures, message = (), _reference_fault(module, case, inputs, seed)
+        measures, message = (), _reference_fault(module, case, inputs)
     else:
         measures, message = _attention(module, case, inputs, seed)
     outcome = "wrong" if message else "ok"
@@ -48,8 +48,8 @@ def _attention(module: ModuleType, case: Case, inputs: Inputs, seed: int):
                              strict=True):  # fmt: skip
         if not torch.equal(_bits(x), bits):
             return (), f"the call changed its input {name}"
-    measures, message = judge(found, budget(inputs.setting, *inputs.exact,
-                                            getattr(torch, case.dtype), seed))  # fmt: skip
+    allowed = budget(inputs.setting, *inputs.exact, dtype=getattr(torch, case.dtype), seed=seed)
+    measures, message = judge(found, allowed)
     for name in found:
         if not message and not torch.equal(_bits(found[name]), _bits(again[name])):
             message = f"{name}: two runs differ in their bits"
@@ -132,14 +132,13 @@ def _merge_fault(module: ModuleType, case: Case, device: str, seed: int) -> str:
     return ""
 
 
-def _reference_fault(module: ModuleType, case: Case, inputs: Inputs, seed: int) -> str:
+def _reference_fault(module: ModuleType, case: Case, inputs: Inputs) -> str:
     """The module's own dense function against the truth, forward and backward."""
     q, k, v, grad_out, grad_lse = inputs.given
     q, k, v = (x.detach().requires_grad_() for x in (q, k, v))
     out, lse = module.reference(q, k, v, return_lse=True, **inputs.keywords)
     torch.autograd.backward([out, lse], [grad_out.to(out.dtype), grad_lse.to(lse.dtype)])
-    dtype = getattr(torch, case.dtype)
-    truth = budget(inputs.setting, *inputs.exact, dtype, seed).truth.values
+    truth = dense(inputs.setting, *inputs.exact).values
     tolerance = REFERENCE_TOLERANCE[case.dtype]
     found = {"out": out, "lse": lse, "dq": q.grad, "dk": k.grad, "dv": v.grad}
     for name, value in found.items():

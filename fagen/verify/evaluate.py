@@ -59,7 +59,7 @@ def guarded_read(table: torch.Tensor, indices: list[torch.Tensor]) -> torch.Tens
     indices = list(torch.broadcast_tensors(*indices)) if indices else []
     inside = torch.ones_like(indices[0], dtype=torch.bool) if indices else None
     for axis, index in enumerate(indices):
-        inside = inside & (index >= 0) & (index < table.shape[axis])  # type: ignore[operator]
+        inside = inside & (index >= 0) & (index < table.shape[axis])
     if inside is None:
         return table
     zero = torch.zeros((), dtype=table.dtype, device=table.device)

@@ -16,14 +16,17 @@ from fagen.verify.tables import draw_tables, parameter_values
 
 PADDING = 5
 
+#: q, k, v, grad_out, grad_lse.
+Five = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
+
 
 @dataclass(frozen=True)
 class Inputs:
     """`exact` are q, k, v, grad_out, grad_lse in float64; `given` what the module receives."""
 
     setting: Setting
-    exact: tuple[torch.Tensor, ...]
-    given: tuple[torch.Tensor, ...]
+    exact: Five
+    given: Five
     keywords: Mapping[str, object]
 
 
@@ -66,11 +69,11 @@ def draw(variant: Variant, case: Case, device: str, seed: int) -> Inputs:
         group = case.heads // case.kv_heads
         top = (q @ k.repeat_interleave(group, 1).mT).abs().max() * abs(setting.scale)
         q = q * (case.magnitude / top)
-    exact = tuple(x.to(device) for x in (q, k, v, grad_out, grad_lse))
+    exact = (q.to(device), k.to(device), v.to(device), grad_out.to(device), grad_lse.to(device))
     return Inputs(setting, exact, _laid_out(exact, case), keywords)
 
 
-def _laid_out(exact: tuple[torch.Tensor, ...], case: Case) -> tuple[torch.Tensor, ...]:
+def _laid_out(exact: Five, case: Case) -> Five:
     dtype = getattr(torch, case.dtype)
     q, k, v, grad_out = (x.to(dtype) for x in exact[:4])
     layout = case.layout
@@ -105,9 +108,7 @@ def _transposed(x: torch.Tensor) -> torch.Tensor:
 def _surrounded(x: torch.Tensor, columns: int) -> torch.Tensor:
     """The same values inside a larger tensor of NaN, with rows, heads and columns around them."""
     batch, heads, length, width = x.shape
-    whole = x.new_full(
-        (batch + 1, heads + 1, length + 2 * PADDING, width + columns), math.nan
-    )
+    whole = x.new_full((batch + 1, heads + 1, length + 2 * PADDING, width + columns), math.nan)
     inner = whole[:batch, :heads, PADDING : PADDING + length, :width]
     inner.copy_(x)
     return inner

@@ -37,16 +37,16 @@ def filled_by_torch() -> Iterator[None]:
     """The same through torch's own deterministic fill, which also sees allocations made in C++."""
     before = torch.are_deterministic_algorithms_enabled()
     warn = torch.is_deterministic_algorithms_warn_only_enabled()
-    fill = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
+    fill = torch.utils.deterministic.fill_uninitialized_memory
     try:
         torch.use_deterministic_algorithms(True, warn_only=True)
-        torch.utils.deterministic.fill_uninitialized_memory = True  # type: ignore[attr-defined]
+        torch.utils.deterministic.fill_uninitialized_memory = True
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
         torch.use_deterministic_algorithms(before, warn_only=warn)
-        torch.utils.deterministic.fill_uninitialized_memory = fill  # type: ignore[attr-defined]
+        torch.utils.deterministic.fill_uninitialized_memory = fill
 
 
 def _filled(factory):

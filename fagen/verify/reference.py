@@ -119,15 +119,18 @@ def attention_reference(
 
 
 def blocks(setting: Setting) -> Iterator[Block]:
-    """Boxes covering every (batch, head, row), each at most about CHUNK_ELEMENTS scores."""
+    """Boxes covering every (batch, head, row), each at most about CHUNK_ELEMENTS scores.
+
+    Without any row there is one empty box, so that autograd still sees a computation.
+    """
     batch, heads, rows = (setting.sizes[n] for n in ("batch", "heads", "q_len"))
     width = max(1, setting.sizes["kv_len"])
     row_step = max(1, min(rows, CHUNK_ELEMENTS // width))
     head_step = max(1, min(heads, CHUNK_ELEMENTS // (width * row_step)))
     batch_step = max(1, min(batch, CHUNK_ELEMENTS // (width * row_step * head_step)))
-    for b in range(0, batch, batch_step):
-        for h in range(0, heads, head_step):
-            for r in range(0, rows, row_step):
+    for b in range(0, max(1, batch), batch_step):
+        for h in range(0, max(1, heads), head_step):
+            for r in range(0, max(1, rows), row_step):
                 yield Block(
                     slice(b, min(batch, b + batch_step)),
                     slice(h, min(heads, h + head_step)),
@@ -177,9 +180,7 @@ def sink_of(setting: Setting, block: Block, *, hook: Hook | None = None) -> torc
     )
 
 
-def softmax(
-    scores: torch.Tensor, sink: torch.Tensor | None
-) -> tuple[torch.Tensor, torch.Tensor]:
+def softmax(scores: torch.Tensor, sink: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
     """Probabilities and natural lse of scores [..., rows, keys]; empty rows give 0 and -inf."""
     top = (
         scores.detach().amax(-1, keepdim=True)
@@ -228,9 +229,9 @@ def _bind_shape(name, shape, table, sizes, bindings) -> None:
     for axis, (dimension, found) in enumerate(zip(shape, table.shape, strict=True)):
         if isinstance(dimension, str) and dimension not in sizes and dimension not in bindings:
             bindings[dimension] = found
-        expected = (
-            dimension if isinstance(dimension, int) else sizes.get(dimension, bindings.get(dimension))
-        )
+        expected = dimension
+        if isinstance(dimension, str):
+            expected = sizes.get(dimension, bindings.get(dimension))
         if expected != found:
             raise ValueError(f"axis {axis} of tensor `{name}` has {found} elements, not {expected}")
 

@@ -76,9 +76,7 @@ def draw_tables(
     return found
 
 
-def _draw(
-    tensor: Tensor, shape: list[int], case: Case, generator: torch.Generator
-) -> torch.Tensor:
+def _draw(tensor: Tensor, shape: list[int], case: Case, generator: torch.Generator) -> torch.Tensor:
     if tensor.type == "bool":
         return torch.rand(shape, generator=generator) < 0.7
     if tensor.type == "float":

@@ -18,13 +18,13 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from fagen.spec.variant import Variant
-from fagen.verify.cases import Level
+from fagen.verify.cases import Level, cases_for
 from fagen.verify.report import CaseResult, Report
 
 #: Exit status of a worker that asks for a fresh process from the next case on.
@@ -40,6 +40,7 @@ def verify_module(
     *,
     device: Literal["auto", "cpu", "cuda"] = "auto",
     level: Level = "quick",
+    only: Collection[str] | None = None,
     seed: int | None = None,
     case_timeout: float | None = None,
     on_case: Callable[[CaseResult], None] | None = None,
@@ -47,8 +48,9 @@ def verify_module(
     """Runs every case of `variant` against the module at `module_path`.
 
     "cpu" interprets the kernels (float16 and float32), "cuda" runs them natively, "auto" takes
-    CUDA where a device is visible. `seed` (None: drawn afresh) repeats a report. `on_case` is
-    called with each result as it comes. Raises FileNotFoundError when there is no such module;
+    CUDA where a device is visible. `only` keeps the cases of these names. `seed` (None: drawn
+    afresh) repeats a report. `on_case` is called with each result as it comes. Raises
+    FileNotFoundError when there is no such module and ValueError for an unknown name in `only`;
     whatever the module does wrong is in the Report.
     """
     path = Path(module_path).resolve()
@@ -58,7 +60,13 @@ def verify_module(
     if seed is None:
         seed = random.SystemRandom().randrange(2**31)
     started = time.perf_counter()
-    run = _Run(variant, path, kind, level, seed, case_timeout or CASE_TIMEOUT[kind], on_case)
+    if only is not None:
+        known = {c.name for c in cases_for(variant, kind, level)}
+        unknown = sorted(set(only) - known)
+        if unknown:
+            raise ValueError(f"no case of level {level} is called {', '.join(unknown)}")
+    timeout = case_timeout or CASE_TIMEOUT[kind]
+    run = _Run(variant, path, kind, level, only, seed, timeout, on_case)
     run.all()
     ok = bool(run.results) and all(r.outcome == "ok" for r in run.results)
     seconds = time.perf_counter() - started
@@ -78,6 +86,7 @@ class _Run:
     path: Path
     kind: str
     level: Level
+    only: Collection[str] | None
     seed: int
     timeout: float
     on_case: Callable[[CaseResult], None] | None
@@ -108,7 +117,7 @@ class _Run:
         request = folder / "request.pickle"
         request.write_bytes(pickle.dumps({
             "variant": self.variant, "module": str(self.path), "device": self.kind,
-            "level": self.level, "seed": self.seed, "start": before,
+            "level": self.level, "only": self.only, "seed": self.seed, "start": before,
         }))  # fmt: skip
         errors = folder / "stderr"
         with errors.open("w") as stderr:

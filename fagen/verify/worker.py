@@ -2,7 +2,7 @@
 
     python -m fagen.verify.worker REQUEST
 
-REQUEST is a pickled dictionary (variant, module, device, level, seed, start). The lines are
+REQUEST is a pickled dictionary (variant, module, device, level, only, seed, start). The lines are
 {"device", "cases"} once, then {"start": index} before and {"result": ...} after each case.
 """
 
@@ -24,7 +24,6 @@ from fagen.verify.cases import cases_for
 from fagen.verify.checks import run_case
 from fagen.verify.report import CaseResult
 
-
 #: As in `fagen.verify.verify`, which this process need not import.
 RESTART = 3
 
@@ -36,6 +35,8 @@ def main(request_path: str) -> int:
     request = pickle.loads(Path(request_path).read_bytes())
     variant, device, seed = request["variant"], request["device"], request["seed"]
     cases = cases_for(variant, device, request["level"])
+    if request["only"] is not None:
+        cases = tuple(c for c in cases if c.name in request["only"])
     _say({"device": _describe(device), "cases": [c.name for c in cases]})
     torch.set_num_threads(min(4, torch.get_num_threads()))
     module = _load(Path(request["module"]))

@@ -21,8 +21,10 @@ class Config(NamedTuple):
 DEFAULT = {role: Config(64, 32) for role in ("forward", "dkdv", "dq", "prep")}
 
 
-def attention(q, k, v, *, window=11, cap=50.0, slopes=None, scale=None, return_lse=False,
-              q_offset=None, kv_offset=0, deterministic=None, partition=None, config=None):  # fmt: skip
+def attention(
+    q, k, v, *, window=11, cap=50.0, slopes=None, scale=None, return_lse=False,
+    q_offset=None, kv_offset=0, deterministic=None, partition=None, config=None,
+):  # fmt: skip
     if q_offset is None:
         q_offset = k.shape[2] - q.shape[2]
     if scale is None:
@@ -79,7 +81,7 @@ class _Attention(torch.autograd.Function):
     def backward(ctx, grad_out, grad_lse):
         q, k, v, slopes, out, lse = ctx.saved_tensors
         window, cap, scale, q_offset, kv_offset, config = ctx.numbers
-        batch, heads, q_len, _ = q.shape
+        heads = q.shape[1]
         group = heads // k.shape[1]
         keys, values = spread(k, heads), spread(v, heads)
         queries, upstream = q.float(), grad_out.float()
