@@ -42,6 +42,13 @@ def _length(value: Any) -> Any:
     return value
 
 
+def _range(value: Any) -> tuple[int, int]:
+    pair = value if isinstance(value, list) else []
+    if len(pair) != 2 or not all(isinstance(v, int) and not isinstance(v, bool) for v in pair):
+        raise PydanticCustomError("fagen", "must be two ints, [lo, hi]; hi itself does not occur")
+    return (pair[0], pair[1])
+
+
 def _text(value: Any) -> str:
     if value is None or isinstance(value, (dict, list, bool)):
         raise PydanticCustomError("fagen", "must be text (put it in quotes)")
@@ -57,6 +64,19 @@ Expression = Annotated[
 ]
 Number = Annotated[Any, PlainValidator(_number), _schema("a constant", "number", "boolean")]
 Length = Annotated[Any, PlainValidator(_length), _schema("a length", "string", "integer")]
+Range = Annotated[
+    Any,
+    PlainValidator(_range),
+    WithJsonSchema(
+        {
+            "type": "array",
+            "items": {"type": "integer"},
+            "minItems": 2,
+            "maxItems": 2,
+            "description": "[lo, hi) of its values",
+        }
+    ),
+]
 OneLine = Annotated[str, PlainValidator(_text), WithJsonSchema({"type": "string"})]
 
 
@@ -83,7 +103,7 @@ class TensorEntry(_Strict):
     default: Expression = None
     grad: StrictBool = False
     nondecreasing: StrictBool = False
-    range: tuple[StrictInt, StrictInt] | None = Field(None, description="[lo, hi) of its values")
+    range: Range = None
     description: OneLine = ""
 
 
@@ -165,9 +185,19 @@ def validate(root: Mapping) -> tuple[Document, list[Diagnostic]]:
             # The first round reports; later ones only meet what the cuts of earlier ones left.
             found = [(_steps(e["loc"]), e) for e in error.errors(include_url=False)]
             if not problems:
-                problems = [_diagnostic(root, steps, e) for steps, e in found]
+                problems = [_diagnostic(root, s, e) for s, e in found if not _misspelt(s, e, found)]
             for steps, e in found:
                 _cut(values, steps, missing=e["type"] == "missing")
+
+
+def _misspelt(steps: tuple[str, ...], error: Any, found: list) -> bool:
+    """Whether the key that lacks is there in another spelling, which is reported by itself."""
+    return error["type"] == "missing" and any(
+        other["type"] == "extra_forbidden"
+        and there[:-1] == steps[:-1]
+        and did_you_mean(there[-1], [steps[-1]])
+        for there, other in found
+    )
 
 
 def _steps(loc: tuple[str | int, ...]) -> tuple[str, ...]:
@@ -237,13 +267,10 @@ _WORDS = {
     "dict_type": "must be a mapping",
     "model_type": "must be a mapping",
     "list_type": "must be a list",
-    "tuple_type": "must be a list",
     "bool_type": "must be true or false",
     "int_type": "must be an int",
     "int_from_float": "must be an int",
     "too_short": "must not be empty",
-    "missing": "lacks an entry",
-    "too_long": "has too many entries",
     "greater_than_equal": "must be at least 1",
 }
 

@@ -137,7 +137,7 @@ EXPRESSIONS = [
     ("score:", "score", "`score` is empty", None),
     ("score: ''", "''", "`score` is empty", None),
     ("score: [1]", "[1]", "`score` must be an expression", ""),
-    ("score: " + "(" * 150 + "1" + ")" * 150, None, "`score` is nested too deeply", None),
+    ("score: " + "tanh(" * 150 + "1" + ")" * 150, None, "`score` is nested too deeply", None),
     ("score: " + " + ".join(["cap"] * 200), None, "`score` is nested too deeply", None),
     ("mask: h < 0 and False", "h < 0 and False", "the mask is never true", None),
     # keys
@@ -211,7 +211,7 @@ DECLARATIONS = [
     ("let: {exp: q_idx}", "exp", "`exp` cannot be the name of a `let` name: it has a meaning of its own"),
     ("let: {a: c, c: q_idx}", "c", "`c` is used in `a` before it is defined"),
     ("let: {a: a}", "a", None),
-    ("let: {a: 1}\nfunctions: {a(x): x}", "a(x)", "`a` is already a function"),
+    ("let: {a: 1}\nfunctions: {a(x): x}", "a", "`a` is already a function"),
     ("functions: {f: 1}", "f", "`f` is not `name(args)`"),
     ("functions: {f(x, x): x}", "f(x, x)", "two arguments are called `x`"),
     ("functions: {f(exp): 1}", "f(exp)", None),
@@ -235,7 +235,7 @@ def test_refused_in_a_declaration(text, token, message) -> None:
 YAML = [
     ("name: x\n\tmask: true\n", "\t", "indent with spaces, not tabs"),
     ("name: x\nmask: *h\n", "*h", "an expression that begins with `*` needs quotes around it"),
-    ("name: x\nmask: &h 1\n", "&h", None),
+    ("name: x\nmask: &h 1\n", "&h 1", None),
     ("name: x\nmask: !h 1\n", "!h 1", "write `not` for a negation, and no YAML tags"),
     ("name: x\nmask: @h\n", "@", "put quotes around a value that begins with this character"),
     ("name: x\nmask: 'h\n", None, "close the quotes"),
