@@ -26,7 +26,6 @@ from fagen.bench.cases import VARIANTS, Case, Problem, case_of, parse_problem
 from fagen.bench.correctness import LIMIT, NAMES, relative_error
 from fagen.bench.farm import farm, one_line, own_caches
 from fagen.bench.modules import (
-    ROLES,
     ConfigNumbers,
     call,
     import_module,
@@ -39,6 +38,10 @@ from fagen.bench.timing import matmul_rate, milliseconds, seconds_of
 
 #: Outside this range a tile either cannot stay in registers or leaves its warps without work.
 LEAST_ELEMENTS_PER_WARP, MOST_ELEMENTS_PER_WARP = 512, 4096
+
+
+#: The kernels worth a race; prep is bound by memory whatever its tile.
+RACED = ("forward", "dkdv", "dq")
 
 
 def candidates(role: str) -> list[dict[str, int]]:
@@ -175,7 +178,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--out", type=Path, required=True)
     made.add_argument("--shape", default="0", help="index, or batch,heads,kv_heads,length,head_dim")
     made.add_argument("--variants", nargs="+", default=["causal"], choices=VARIANTS)
-    made.add_argument("--roles", nargs="+", default=list(ROLES), choices=ROLES)
+    made.add_argument("--roles", nargs="+", default=list(RACED), choices=RACED)
     made.add_argument("--modules", type=Path, help="folder of prebuilt NAME.py; else rendered")
     made.add_argument("--candidates", type=Path, help="JSON: role -> list of configurations")
     made.add_argument("--rounds", type=int, default=3)

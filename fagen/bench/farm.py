@@ -93,6 +93,7 @@ def farm(
     waiting = deque(range(len(jobs)))
     answers: list[Answer | None] = [None] * len(jobs)
     crew: list[_Worker] = []
+    dismissed: list[_Worker] = []
     end = time.monotonic() + seconds
 
     def hire() -> None:
@@ -110,6 +111,7 @@ def farm(
         else:
             _dismiss(worker)
             crew.remove(worker)
+            dismissed.append(worker)
 
     def settle(worker: _Worker) -> None:
         try:
@@ -135,7 +137,10 @@ def farm(
             for worker in [worker for worker in crew if worker.connection in ready]:
                 settle(worker)
     finally:
-        for worker in crew:
+        # Nothing of theirs may be left on the card when the caller begins to time.
+        for worker in dismissed:
+            worker.process.join(timeout=grace)
+        for worker in [*crew, *dismissed]:
             worker.process.kill()
             worker.process.join()
     return [answer or Answer(error="not tried: out of time") for answer in answers]

@@ -125,6 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         configs=configs,
     )
     run.say(f"modules ready: {', '.join(variants)}")
+    run.say(f"checked against {' and '.join(run.record['references'])}")
     if not given.no_first_call:
         first = "causal" if "causal" in given.variants else given.variants[0]
         _guarded(run, "first_call", [first])

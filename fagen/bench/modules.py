@@ -15,7 +15,7 @@ from torch import Tensor
 
 from fagen.bench.cases import Case
 
-ROLES = ("forward", "dkdv", "dq")
+ROLES = ("forward", "dkdv", "dq", "prep")
 CONFIG_FIELDS = ("BLOCK_M", "BLOCK_N", "num_warps", "num_stages")
 ConfigNumbers = Mapping[str, int]
 RoleConfigs = Mapping[str, ConfigNumbers]

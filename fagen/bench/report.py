@@ -185,7 +185,8 @@ def render(record: Mapping[str, Any]) -> str:
         f"cuDNN {source['cudnn']}, fagen {source['fagen']} ({source['commit'] or 'no commit'}), "
         f"{source['date']}. bf16, TFLOP/s over live pairs (4 x pairs x head_dim forward, "
         f"10 x backward); medians of {record['rounds']} interleaved rounds. "
-        f"8k bf16 matrix product: {_number(rate)} TFLOP/s.",
+        f"8k bf16 matrix product: {_number(rate)} TFLOP/s. "
+        f"Checked in float64 against {' and '.join(record['references'])}.",
         "",
         "Made by `" + " ".join(source["command"]) + "`",
         "",

@@ -9,15 +9,23 @@ from pathlib import Path
 import pytest
 
 from fagen.bench.cases import Problem
-from fagen.bench.config_race import Candidate, candidates, chosen_candidates, main, rank, winners
-from fagen.bench.modules import ROLES, parse_configs
+from fagen.bench.config_race import (
+    RACED,
+    Candidate,
+    candidates,
+    chosen_candidates,
+    main,
+    rank,
+    winners,
+)
+from fagen.bench.modules import parse_configs
 
 HERE = Path(__file__).parent
 SMALL = {"BLOCK_M": 64, "BLOCK_N": 64, "num_warps": 4, "num_stages": 2}
 TOO_BIG = {**SMALL, "BLOCK_N": 128}
 
 
-@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("role", RACED)
 def test_the_built_in_candidates(role):
     found = candidates(role)
     assert 10 < len(found) < 50
@@ -36,7 +44,7 @@ def entrant(role, config):
 
 
 def test_a_winner_needs_to_beat_the_default():
-    entrants = {role: [entrant(role, SMALL)] for role in ROLES}
+    entrants = {role: [entrant(role, SMALL)] for role in RACED}
     label = entrants["dq"][0].label
     races = {
         "forward": {"ranking": [("default", 1.0), (label, 2.0)]},

@@ -30,7 +30,6 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.slow
 def test_a_right_module_is_timed_and_a_wrong_one_is_not(folder, capsys):
     more = ["--variants", "causal", "full", "--host-variants", "causal"]
     assert main(arguments(folder, *more)) == 1

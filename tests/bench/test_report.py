@@ -32,7 +32,8 @@ def record(*cells, **more):
         "fagen": "0.1", "commit": "abc", "date": "today", "command": ["python", "-m", "x"],
     }  # fmt: skip
     return {
-        "provenance": source, "rounds": 3, "matmul_tflops": 800.0, "cells": list(cells), **more
+        "provenance": source, "rounds": 3, "matmul_tflops": 800.0, "references": ["formula"],
+        "cells": list(cells), **more,
     }  # fmt: skip
 
 
@@ -95,7 +96,15 @@ def test_a_failing_peer_is_named():
 
 def test_the_report_says_where_its_numbers_come_from():
     text = render(record(cell()))
-    for fact in ("Card X", "driver 1.2", "torch 2.11", "abc", "`python -m x`", "800 TFLOP/s"):
+    for fact in (
+        "Card X",
+        "driver 1.2",
+        "torch 2.11",
+        "abc",
+        "`python -m x`",
+        "800 TFLOP/s",
+        "float64 against formula",
+    ):
         assert fact in text
 
 
