@@ -31,10 +31,11 @@ def find_variant(name_or_path: str | Path) -> Path:
     """
     text = str(name_or_path)
     path = Path(text)
-    if path.suffix in SUFFIXES or len(path.parts) != 1 or _is_file(path):
+    # `./causal` is a path although Path drops the dot.
+    if path.suffix in SUFFIXES or "/" in text or len(path.parts) > 1 or _is_file(path):
         return path
     shipped = shipped_folder() / f"{text}.yaml"
-    if text.isidentifier() and shipped.is_file():
+    if text.isidentifier() and _is_file(shipped):
         return shipped
     hint = did_you_mean(text, shipped_names()) or f"shipped are {', '.join(shipped_names())}"
     raise SpecErrors([Diagnostic(f"there is no variant `{text}`", hint=hint)])

@@ -1,0 +1,75 @@
+"""The language's reference page, written from the tables that define it (docs/semantics.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fagen.spec.names import DIMENSIONS, INDEX_NAMES
+from fagen.spec.scope import UNROLLED
+from fagen.spec.semantics import FUNCTIONS, OPERATIONS
+
+_INTRODUCTION = """\
+# What expressions mean
+
+Written from the tables in `fagen/spec` by `python -m fagen.spec.handbook > docs/semantics.md`.
+
+Ints have 32 bits, floats are float32. An int beside a float is converted to a float. A read whose
+index is out of range, a negative one included, yields 0. Divisors of `//` and `%` are proven
+nonzero while the file is read. What only constants decide is computed then too, so a branch behind
+a `static: true` flag leaves nothing behind.
+"""
+
+_EXPANSIONS = """\
+## What is expanded while the file is read
+
+| text | becomes |
+|---|---|
+| `a < b <= c` | `a < b and b <= c` |
+| `x in table[b, i, :]` | `x == table[b, i, 0] or x == table[b, i, 1] or ...`, for a row whose \
+length is an integer in the shape |
+| `any(... for i in range(N))`, `all(...)`, `sum(...)` | the `or`, `and`, `+` of its terms, for a \
+constant N |
+| `min(a, b, c)`, `max(a, b, c)` | `min(min(a, b), c)`, ... |
+| `n ** 3`, n an int | `n * n * n`; every other power is a float |
+| `f(x)`, f under `functions` | its expression, with x for its argument |
+"""
+
+
+def semantics_page() -> str:
+    """The page as Markdown: names, operators, functions, expansions."""
+    parts = [_INTRODUCTION, "## Names\n"]
+    rows = [(f"`{n}`", e.type, _axes(n), e.meaning) for n, e in INDEX_NAMES.items()]
+    rows.append(("`inf`", "float", "", "infinity"))
+    parts.append(_table(("name", "type", "depends on", "meaning"), rows))
+    parts.append(f"Lengths in shapes: {', '.join(f'`{d}`' for d in DIMENSIONS)}.\n")
+    symbols = [o for o in OPERATIONS.values() if o.symbol is not None]
+    parts.append("## Operators\n")
+    parts.append(
+        _table(("operator", "meaning"), [(f"`{_escaped(o.symbol)}`", o.meaning) for o in symbols])
+    )
+    parts.append("## Functions\n")
+    functions = sorted(FUNCTIONS)
+    rows2 = [(f"`{n}`", str(OPERATIONS[n].arity), OPERATIONS[n].meaning) for n in functions]
+    parts.append(_table(("function", "arguments", "meaning"), rows2))
+    parts.append(f"Loops: {', '.join(f'`{n}`' for n in UNROLLED)}.\n")
+    parts.append(_EXPANSIONS)
+    return "\n".join(parts)
+
+
+def _axes(name: str) -> str:
+    order = ("b", "h", "q", "kv")
+    return ", ".join(axis for axis in order if axis in INDEX_NAMES[name].axes)
+
+
+def _escaped(symbol: str | None) -> str:
+    return (symbol or "").replace("|", "\\|")
+
+
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    lines += [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(semantics_page(), end="")
