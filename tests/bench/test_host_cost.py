@@ -6,8 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+import triton
+from triton.runtime.jit import JITFunction
 
-from fagen.bench.host_cost import microseconds, parts_of_call, recorded_ops
+from fagen.bench.host_cost import microseconds, parts_of_call, recorded_launches, recorded_ops
 
 
 @torch.library.custom_op("fagen_bench_test::double", mutates_args=())
@@ -56,3 +58,45 @@ def test_microseconds_are_of_one_call():
     took = microseconds(lambda: calls.append(1), calls=10, batches=3)
     assert len(calls) == 20 + 30
     assert 0 < took < 1000
+
+
+@triton.jit
+def nothing(x):
+    pass
+
+
+@pytest.fixture
+def launched(monkeypatch):
+    """What reaches Triton's launch, which does nothing here: there is no GPU."""
+    seen = []
+
+    def run(self, *args, grid, warmup, **kwargs):
+        seen.append((self, args, grid, kwargs))
+
+    monkeypatch.setattr(JITFunction, "run", run)
+    return seen
+
+
+def test_a_launch_is_recorded_and_can_be_replayed(launched):
+    stub = JITFunction.run
+    with recorded_launches() as launches:
+        nothing[(3,)](7, num_warps=4)
+    assert JITFunction.run is stub
+    assert [name for name, _ in launches] == ["nothing"]
+    launches[0][1]()
+    assert launched == [(nothing, (7,), (3,), {"num_warps": 4})] * 2
+
+
+def test_launches_are_parts_of_the_call(module, launched):
+    def attention():
+        nothing[(1,)](7)
+        return module.attention(torch.ones(3))
+
+    parts = parts_of_call(module, attention)
+    assert parts["launch nothing"] > 0
+    assert parts["launcher"] == pytest.approx(
+        parts["attention"]
+        - parts["checks and defaults"]
+        - parts["op dispatch"]
+        - parts["launch nothing"]
+    )
