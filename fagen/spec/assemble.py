@@ -67,6 +67,9 @@ class _Assembly:
         if self.problems or mask is None or score is None or scale is None:
             return None
         roots = [mask, score, scale, *([sink] if sink is not None else [])]
+        self.check_lengths(tensors, roots)
+        if self.problems:
+            return None
         return Variant(
             name=self.document.name,
             description=self.document.description,
@@ -194,6 +197,19 @@ class _Assembly:
                 if self.scope.kinds.get(word) == f"a {what}":
                     hint = "remove it, or use it in an expression"
                     self.problems.append(key.error(f"{what} `{word}` is never used", hint))
+
+    def check_lengths(self, tensors: tuple[Tensor, ...], roots: list[Expr]) -> None:
+        """A length of the user's own is known only through a tensor that is read."""
+        read = tensors_in(*roots)
+        bound = {d for t in tensors if t.name in read for d in t.shape}
+        for word in sorted(names_in(*roots) - bound):
+            if self.scope.kinds.get(word) == "a length":
+                holder = next(t.name for t in tensors if word in t.shape)
+                entry = self.root.get("tensors")
+                assert isinstance(entry, Mapping)
+                hint = f"read `{holder}`, or make `{word}` a parameter"
+                message = f"the length `{word}` is known from `{holder}` alone, which is not read"
+                self.problems.append(entry.entries[holder][0].error(message, hint))
 
     def shape_words(self, tensor: str) -> set[str]:
         node = self.node("tensors", tensor, "shape")

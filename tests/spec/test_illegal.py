@@ -208,6 +208,7 @@ DECLARATIONS = [
     ("tensors: {t: {shape: [heads], dtype: int32, default: b}}\nscore: t[h]", "b", "`b` may not occur in the default of `t`"),
     ("tensors: {t: {shape: [heads], dtype: int32, default: 0.5}}\nscore: t[h]", "0.5", "the default of `t` is a float; it must be an int"),
     ("tensors: {t: {shape: [2], dtype: bool, default: 1}}\nmask: t[0]", "1", "the default of `t` is an int; it must be a bool"),
+    ("parameters: {which: {type: bool, default: true, static: true}}\ntensors: {t: {shape: [n], dtype: bool}}\nmask: h < n if which else t[0]", "t", "the length `n` is known from `t` alone, which is not read"),
     ("let: {exp: q_idx}", "exp", "`exp` cannot be the name of a `let` name: it has a meaning of its own"),
     ("let: {a: c, c: q_idx}", "c", "`c` is used in `a` before it is defined"),
     ("let: {a: a}", "a", None),

@@ -27,7 +27,7 @@ let:
   distance: q_idx - kv_idx
   far: abs(distance)
   everything: window + int(cap) + int(flag) + doc[b, 0] + row[b, 0] + int(slopes[h] + one)
-  all_of_it: flag and wide and everything > tile and grid[0, 0]
+  all_of_it: flag and everything > tile and grid[0, 0] or wide
 functions:
   causal(q, kv): q >= kv
   local(q_idx, kv_idx): causal(q_idx % window, kv_idx % window)
@@ -133,6 +133,7 @@ def test_declarations_become_values() -> None:
     shapes = {t.name: t.shape for t in variant.tensors}
     assert shapes == {
         "slopes": ("heads",), "doc": ("batch", "kv_len"), "row": ("batch", 3), "one": (),
+        "grid": ("width", 128),
     }  # fmt: skip
     assert variant.position == "start" and to_text(variant.scale) == "cap / head_dim"
     assert variant.score is SCORE
