@@ -11,6 +11,13 @@ from fagen.spec.names import INDEX_NAMES, Axes
 
 NONE: Axes = frozenset()
 
+#: Names that only kernels know: the raw product, the column of a key, the row's log-sum-exp.
+KERNEL_NAMES: dict[str, Axes] = {
+    "qk": frozenset({"b", "h", "q", "kv"}),
+    "kv_column": frozenset({"kv"}),
+    "lse2": frozenset({"b", "h", "q"}),
+}
+
 
 def axes_of(*roots: Expr) -> Axes:
     """The union of the axes of all names below the roots."""
@@ -22,11 +29,11 @@ def axes_of(*roots: Expr) -> Axes:
 
 def own_axes(node: Expr) -> Axes:
     """The axes a leaf brings in; empty for every other node, for lengths and for parameters."""
-    if node.op == "name" and node.value in INDEX_NAMES:
+    if node.op != "name":
+        return NONE
+    if node.value in INDEX_NAMES:
         return INDEX_NAMES[str(node.value)].axes
-    if node.op == "name" and node.value == "qk":
-        return INDEX_NAMES["score"].axes
-    return NONE
+    return KERNEL_NAMES.get(str(node.value), NONE)
 
 
 def axes_by_node(*roots: Expr) -> dict[Expr, Axes]:

@@ -76,7 +76,7 @@ def _range(node: Expr, args: list[Range], declared: Mapping[str, Range]) -> Rang
         return (node.value, node.value)  # type: ignore[return-value]
     if node.op == "name":
         return declared.get(str(node.value), _unknown(node))
-    if node.op == "read":
+    if node.op in ("read", "load"):
         return declared.get(f"{node.value}[]", _unknown(node))
     if node.type == "bool":
         return (0, 1)

@@ -155,13 +155,13 @@ def _saturated(product: Product, variant: Variant) -> Product:
 
 
 def _sign(fixed: Product, declared: Mapping[str, Range]) -> str | None:
-    """"positive" if declared so, "if scale > 0", or None where the sign is open."""
+    """The text "positive" if declared so, "if scale > 0", or None where the sign is open."""
     if fixed.coefficient <= 0.0:
         return None
     answer = "positive"
-    for base, power in fixed.powers:
+    for base, _ in fixed.powers:
         if base is SCALE:
-            answer = "if scale > 0" if power % 2 else answer
+            answer = "if scale > 0"
         elif range_of(declared, base)[0] <= 0.0:
             return None
     return answer

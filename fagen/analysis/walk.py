@@ -29,10 +29,11 @@ LABELS = ("first", "stop", "full_first", "full_stop")
 
 @dataclass(frozen=True)
 class Stream:
-    """The side a program walks along: its index, tile corners, length, offset and tile width."""
+    """The side a program walks along: index, row, tile corners, length, offset and tile width."""
 
     axis: str
     index: Expr
+    row: Expr
     lo: Expr
     hi: Expr
     length: Expr
@@ -41,11 +42,11 @@ class Stream:
 
 
 KEYS = Stream(
-    "kv", name("kv_idx"), name("kv_lo"), name("kv_hi"), name("kv_len"), name("kv_offset"),
+    "kv", name("kv_idx"), name("kv_column"), name("kv_lo"), name("kv_hi"), name("kv_len"), name("kv_offset"),
     name("BLOCK_N"),
 )  # fmt: skip
 QUERIES = Stream(
-    "q", name("q_idx"), name("q_lo"), name("q_hi"), name("q_len"), name("q_offset"),
+    "q", name("q_idx"), name("q_row"), name("q_lo"), name("q_hi"), name("q_len"), name("q_offset"),
     name("BLOCK_M"),
 )  # fmt: skip
 
@@ -64,14 +65,15 @@ class Test:
     to the tiles where `must` holds, provided that those are contiguous (else to nothing).
 
     `may` and `must` are evaluated for a vector of tiles, through the stream's corner names.
+    The full names are None where no tile can be full.
     """
 
     may: Expr
     must: Expr
     first: str
     stop: str
-    full_first: str
-    full_stop: str
+    full_first: str | None
+    full_stop: str | None
 
 
 @dataclass(frozen=True)
@@ -197,7 +199,10 @@ def _tiles_of(
             steps.append(Let("full_first" + suffix, full_first))
             full_first = name("full_first" + suffix)
         labels = [f"{label}{suffix}" for label in LABELS]
-        steps.append(Test(may, must, *labels))
+        if can_be_full:
+            steps.append(Test(may, must, *labels))
+        else:
+            steps.append(Test(may, FALSE, labels[0], labels[1], None, None))
     return _Names(
         first=first,
         stop=stop,
@@ -234,9 +239,9 @@ def _exchange(a: _Names, b: _Names, steps: list[Let | Test]) -> None:
     steps.append(Let("swap", make("lt", b.first, a.first)))
     for label in LABELS:
         x, y = getattr(a, label), getattr(b, label)
-        steps.append(Let("smaller", make("where", swap, y, x)))
+        steps.append(Let("smaller_end", make("where", swap, y, x)))
         steps.append(Let(str(y.value), make("where", swap, x, y)))
-        steps.append(Let(str(x.value), name("smaller")))
+        steps.append(Let(str(x.value), name("smaller_end")))
 
 
 def _disjoint(parts: list[_Names], steps: list[Let | Test]) -> None:

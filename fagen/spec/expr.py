@@ -145,6 +145,11 @@ def saturated(node: Expr) -> Expr:
     return _intern("saturate", (node,), None, "float")
 
 
+def kernel_node(op: str, args: tuple[Expr, ...], value: str, type: Type) -> Expr:
+    """A node of code generation: "row_of" a table or "load" from such a row."""
+    return _intern(op, args, value, type)
+
+
 def with_args(node: Expr, args: tuple[Expr, ...]) -> Expr:
     """The same operation on other operands."""
     if args == node.args:
@@ -153,6 +158,8 @@ def with_args(node: Expr, args: tuple[Expr, ...]) -> Expr:
         return read(str(node.value), args, node.type)
     if node.op in ("row_min", "row_max", "saturate"):
         return _intern(node.op, args, None, node.type)
+    if node.op in ("row_of", "load"):
+        return _intern(node.op, args, node.value, node.type)
     return make(node.op, *args)
 
 

@@ -1,0 +1,73 @@
+"""Default launch configs as data: what a module uses until a tuner knows better.
+
+Picked by hand on an H200 (bf16, head dims 64 and 128) and, for every other GPU of
+device/gpus.py, shrunk until offline compilation says that they fit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ROLES = ("forward", "dkdv", "dq", "prep")
+
+
+@dataclass(frozen=True)
+class ConfigRow:
+    """A config for devices with at least `shared_kib` KiB of shared memory a block, elements of
+    at most `bytes` bytes and heads at most `width` columns wide (the wider of q.k and v).
+
+    Rows are tried in order; the first that applies is used.
+    """
+
+    shared_kib: int
+    bytes: int
+    width: int
+    block_m: int
+    block_n: int
+    num_warps: int
+    num_stages: int
+
+
+# Per role: large shared memory (sm_80, sm_90, sm_100), then 99 KiB (sm_86, sm_89, sm_120), then
+# 64 KiB (gfx942; the interpreter, too, takes the last rows).
+CONFIGS: dict[str, tuple[ConfigRow, ...]] = {
+    "forward": (
+        ConfigRow(160, 2, 64, 128, 64, 4, 3),
+        ConfigRow(160, 2, 128, 128, 64, 8, 3),
+        ConfigRow(160, 2, 256, 64, 32, 4, 2),
+        ConfigRow(160, 4, 64, 64, 32, 4, 2),
+        ConfigRow(160, 4, 128, 64, 32, 8, 2),
+        ConfigRow(96, 2, 64, 128, 64, 4, 2),
+        ConfigRow(96, 2, 128, 64, 32, 4, 2),
+        ConfigRow(96, 2, 256, 32, 32, 4, 1),
+        ConfigRow(96, 4, 64, 32, 32, 4, 2),
+        ConfigRow(0, 2, 64, 64, 32, 4, 1),
+        ConfigRow(0, 2, 128, 64, 16, 4, 1),
+        ConfigRow(0, 4, 1 << 20, 16, 16, 4, 1),
+    ),
+    "dkdv": (
+        ConfigRow(160, 2, 64, 64, 64, 4, 3),
+        ConfigRow(160, 2, 128, 64, 128, 8, 3),
+        ConfigRow(160, 2, 256, 32, 32, 4, 1),
+        ConfigRow(160, 4, 64, 32, 32, 4, 2),
+        ConfigRow(160, 4, 128, 32, 32, 4, 1),
+        ConfigRow(96, 2, 64, 32, 64, 4, 2),
+        ConfigRow(96, 2, 128, 32, 32, 4, 1),
+        ConfigRow(0, 2, 64, 32, 32, 4, 1),
+        ConfigRow(0, 2, 128, 16, 32, 4, 1),
+        ConfigRow(0, 4, 1 << 20, 16, 16, 4, 1),
+    ),
+    "dq": (
+        ConfigRow(160, 2, 64, 128, 64, 4, 3),
+        ConfigRow(160, 2, 128, 128, 64, 8, 3),
+        ConfigRow(160, 2, 256, 32, 32, 4, 1),
+        ConfigRow(160, 4, 64, 32, 32, 4, 2),
+        ConfigRow(160, 4, 128, 32, 32, 4, 1),
+        ConfigRow(96, 2, 64, 64, 32, 4, 2),
+        ConfigRow(96, 2, 128, 32, 32, 4, 1),
+        ConfigRow(0, 2, 64, 32, 32, 4, 1),
+        ConfigRow(0, 2, 128, 32, 16, 4, 1),
+        ConfigRow(0, 4, 1 << 20, 16, 16, 4, 1),
+    ),
+    "prep": (ConfigRow(0, 4, 1 << 20, 64, 64, 4, 1),),
+}

@@ -1,0 +1,93 @@
+"""The variant as the dense kernels see it: fewer names, whole powers multiplied out, and
+comparisons arranged so that what a program holds and what it streams stand on opposite sides."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fagen.analysis.axes import axes_of
+from fagen.analysis.linear import Linear, linear
+from fagen.spec.expr import Expr, const, make, name, rebuild, substitute, with_args
+from fagen.spec.variant import Variant
+
+MOST_FACTORS = 16
+
+_DENSE = {
+    name("q_row"): make("sub", name("q_idx"), name("q_offset")),
+    name("q_token"): make("sub", name("q_idx"), name("q_offset")),
+    name("kv_token"): make("sub", name("kv_idx"), name("kv_offset")),
+    name("total_q"): name("q_len"),
+    name("total_kv"): name("kv_len"),
+}
+
+
+def dense(variant: Variant) -> Variant:
+    """The variant with packed positions written as rows and columns of one dense batch."""
+
+    def change(node: Expr) -> Expr:
+        return lower_powers(substitute(node, _DENSE))
+
+    return replace(
+        variant,
+        mask=change(variant.mask),
+        score=change(variant.score),
+        sink=None if variant.sink is None else change(variant.sink),
+    )
+
+
+def lower_powers(root: Expr) -> Expr:
+    """x ** n for whole |n| up to 16 as products; other powers through exp2 and log2."""
+
+    def change(node: Expr, args: tuple[Expr, ...]) -> Expr:
+        if node.op != "pow" or args[1].op != "const":
+            return with_args(node, args)
+        base, exponent = args[0], float(args[1].value)  # type: ignore[arg-type]
+        if exponent == int(exponent) and abs(exponent) <= MOST_FACTORS:
+            product = _repeated(base, int(abs(exponent)))
+            return make("div", const(1.0), product) if exponent < 0 else product
+        return make("exp2", make("mul", const(exponent), make("log2", base)))
+
+    return rebuild(root, change)
+
+
+def _repeated(base: Expr, count: int) -> Expr:
+    if count == 0:
+        return const(1.0)
+    half = _repeated(base, count // 2)
+    if count == 1:
+        return base
+    square = make("mul", half, half)
+    return make("mul", square, base) if count % 2 else square
+
+
+def separated(root: Expr) -> Expr:
+    """Int comparisons with the key terms on the left and all others on the right.
+
+    `0 <= q - kv` becomes `kv <= q`: one comparison an element against a hoisted row value.
+    """
+
+    def change(node: Expr, args: tuple[Expr, ...]) -> Expr:
+        node = with_args(node, args)
+        if node.op not in _MIRRORED or node.args[0].type != "int":
+            return node
+        form = linear(node.args[0]).plus(linear(node.args[1]).times(-1))
+        if any({"q", "kv"} <= axes_of(t) for t, _ in form.terms):
+            return node
+        keys = tuple(t for t in form.terms if "kv" in axes_of(t[0]))
+        others = tuple(t for t in form.terms if "kv" not in axes_of(t[0]))
+        if not keys or not others:
+            return node
+        left, right = Linear(keys, 0), Linear(others, form.constant).times(-1)
+        op = node.op
+        if all(c < 0 for _, c in keys):
+            left, right, op = left.times(-1), right.times(-1), _MIRRORED[op]
+        if op == "lt" and right.constant == 1:
+            op, right = "le", right.shifted(-1)
+        if op == "gt" and right.constant == -1:
+            op, right = "ge", right.shifted(1)
+        return make(op, left.expression(), right.expression())
+
+    return rebuild(root, change)
+
+
+_MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}

@@ -1,0 +1,340 @@
+"""`KernelPlan`: one role of one variant with every decision taken; templates only print it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from fagen.analysis.axes import axes_of
+from fagen.analysis.derivative import derivative
+from fagen.analysis.linear import both
+from fagen.analysis.products import product_of
+from fagen.analysis.ranges import Range, declared_ranges
+from fagen.analysis.rewrites import ORIGIN, TileScore, in_terms_of_qk, tile_score
+from fagen.analysis.walk import KEYS, QUERIES, Stream, Walk, plan_walk
+from fagen.codegen.lifetimes import BACKWARD_DKDV, BACKWARD_DQ, FORWARD, Lifetime, Role
+from fagen.codegen.lower import dense, separated
+from fagen.codegen.schedule import Scheduler
+from fagen.codegen.triton_text import OWN_FUNCTIONS
+from fagen.codegen.walk_lines import WalkLines, WalkStep, loop_header
+from fagen.spec.expr import LOG2E, Expr, const, is_const, make, name, substitute
+from fagen.spec.variant import SCORE, Variant
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
+
+
+def words(texts: Iterable[str | None]) -> frozenset[str]:
+    return frozenset(w for text in texts if text for w in _WORD.findall(text))
+
+
+@dataclass(frozen=True)
+class Loop:
+    """One loop over tiles. `lines` are ready; the texts name what they computed.
+
+    `keep` is the mask with the end of the streamed side, None for full tiles. `slope` is
+    d(score')/d(score) where it is not constant; `row_shift` what is subtracted before exp2.
+    """
+
+    masked: bool
+    before: tuple[str, ...]
+    header: str
+    start: tuple[str, ...]
+    lines: tuple[str, ...]
+    keep: str | None
+    score: str
+    slope: str | None = None
+    row_shift: str | None = None
+    post_scale: str | None = None
+
+    def texts(self) -> list[str | None]:
+        named = (self.keep, self.score, self.slope, self.row_shift)
+        return [*self.before, self.header, *self.start, *self.lines, *named]
+
+    @property
+    def scores(self) -> str:
+        return "scores" if self.masked else self.score
+
+    @property
+    def update_operands(self) -> str:
+        return ", ".join(t for t in (self.scores, self.post_scale, "v") if t)
+
+    @property
+    def uses_kv_idx(self) -> bool:
+        return "kv_idx" in words(self.texts())
+
+    @property
+    def uses_kv_column(self) -> bool:
+        return not words(self.texts()).isdisjoint({"kv_idx", "kv_column"})
+
+    @property
+    def uses_q_idx(self) -> bool:
+        return "q_idx" in words(self.texts())
+
+    @property
+    def uses_q_row(self) -> bool:
+        return not words(self.texts()).isdisjoint({"q_idx", "q_row"})
+
+
+@dataclass(frozen=True)
+class KernelPlan:
+    """What a template needs to print one kernel.
+
+    `constant_slope` multiplies dq and dk at the end; where the derivative varies it is 1 and each
+    loop has its `slope`. `epilogue` computes `sink` (base 2, relative to the row term) and
+    `row_term` (natural) on flat vectors of rows.
+    """
+
+    role: Role
+    program_lines: tuple[str, ...]
+    head_lines: tuple[str, ...]
+    walk: tuple[WalkStep, ...]
+    walk_in_head_loop: bool
+    loops: tuple[Loop, ...]
+    post_scale: str | None
+    reads_qk: bool
+    constant_slope: float
+    epilogue: tuple[str, ...]
+    sink: str | None
+    row_term: str | None
+    uses: frozenset[str]
+
+    @property
+    def walk_once(self) -> bool:
+        return not self.walk_in_head_loop
+
+    @property
+    def trains_qk(self) -> bool:
+        """Whether q and k receive a gradient at all."""
+        return self.constant_slope != 0.0
+
+    @property
+    def recomputes_qk(self) -> bool:
+        return self.reads_qk or self.trains_qk
+
+    @property
+    def qk_factor(self) -> str:
+        return "scale" if self.constant_slope == 1.0 else f"scale * {self.constant_slope!r}"
+
+    def _uses(self, *names: str) -> bool:
+        return not self.uses.isdisjoint(names)
+
+    @property
+    def uses_q_row(self) -> bool:
+        return self._uses("q_idx", "q_row", "q_in_range")
+
+    @property
+    def uses_q_idx(self) -> bool:
+        return self._uses("q_idx")
+
+    @property
+    def uses_q_in_range(self) -> bool:
+        return self._uses("q_in_range")
+
+    @property
+    def uses_q_corners(self) -> bool:
+        return self._uses("q_lo", "q_hi")
+
+    @property
+    def uses_q_hi(self) -> bool:
+        return self._uses("q_hi")
+
+    @property
+    def uses_kv_column(self) -> bool:
+        return self._uses("kv_idx", "kv_column", "kv_in_range")
+
+    @property
+    def uses_kv_idx(self) -> bool:
+        return self._uses("kv_idx")
+
+    @property
+    def uses_kv_in_range(self) -> bool:
+        return self._uses("kv_in_range")
+
+    @property
+    def uses_kv_corners(self) -> bool:
+        return self._uses("kv_lo", "kv_hi")
+
+    @property
+    def uses_kv_hi(self) -> bool:
+        return self._uses("kv_hi")
+
+    @property
+    def epilogue_uses_q_idx(self) -> bool:
+        return "q_idx" in words(self.epilogue)
+
+
+@dataclass(frozen=True)
+class ModulePlan:
+    """The kernels of a module and what its public functions need to know."""
+
+    variant: Variant
+    lowered: Variant
+    forward: KernelPlan
+    dkdv: KernelPlan
+    dq: KernelPlan
+    tile: TileScore
+    slope: Expr
+    walks: dict[str, Walk] = field(hash=False)
+
+    @property
+    def own_functions(self) -> frozenset[str]:
+        used = self.forward.uses | self.dkdv.uses | self.dq.uses
+        return frozenset(OWN_FUNCTIONS) & (used | words(self.forward.epilogue))
+
+    @property
+    def narrows(self) -> bool:
+        return any(s.narrowing for k in (self.forward, self.dkdv, self.dq) for s in k.walk)
+
+
+def plan_module(variant: Variant) -> ModulePlan:
+    """Every decision for the dense kernels of partition fa2."""
+    lowered = dense(variant)
+    declared = declared_ranges(lowered)
+    tile = tile_score(lowered, declared)
+    slope = in_terms_of_qk(derivative(lowered.score, SCORE))
+    by_keys = plan_walk(lowered, KEYS, declared)
+    by_queries = plan_walk(lowered, QUERIES, declared)
+    build = _Builder(lowered, declared, tile, slope)
+    return ModulePlan(
+        variant=variant,
+        lowered=lowered,
+        forward=build.kernel(FORWARD, by_keys, backward=False),
+        dkdv=build.kernel(BACKWARD_DKDV, by_queries, backward=True),
+        dq=build.kernel(BACKWARD_DQ, by_keys, backward=True),
+        tile=tile,
+        slope=slope,
+        walks={"forward": by_keys, "dkdv": by_queries, "dq": by_keys},
+    )
+
+
+@dataclass
+class _Builder:
+    variant: Variant
+    declared: dict[str, Range]
+    tile: TileScore
+    slope: Expr
+
+    def _scheduler(self, role: Role) -> Scheduler:
+        return Scheduler(
+            role,
+            self.declared,
+            {t.name: t for t in self.variant.tensors},
+            in_range=f"{role.stationary}_in_range",
+            fast=self.variant.accuracy == "fast",
+        )
+
+    def kernel(self, role: Role, walk: Walk, *, backward: bool) -> KernelPlan:
+        own = QUERIES if role.stationary == "q" else KEYS
+        scheduler = self._scheduler(role)
+        walk_lines = WalkLines(scheduler, walk)
+        printed_walk = tuple(walk_lines.print())
+        post_scale = self._post_scale(scheduler)
+        loops = tuple(
+            self._loop(scheduler, walk, masked, post_scale, backward=backward, own=own)
+            for masked in (False, True)
+            if (walk.masked if masked else walk.full)
+        )
+        epilogue: tuple[str, ...] = ()
+        sink = row_term = None
+        if not backward:
+            epilogue, sink, row_term = self._epilogue(scheduler)
+        lines = scheduler.hoisted
+        program = (*lines.get(Lifetime.PROGRAM, ()), *lines.get(Lifetime.ROWS, ()))
+        heads = tuple(lines.get(Lifetime.HEAD, ()))
+        texts: list[str | None] = [*program, *heads, post_scale]
+        for step in printed_walk:
+            texts += step.texts()
+        for loop in loops:
+            texts += loop.texts()
+        slope = product_of(self.slope)
+        return KernelPlan(
+            role=role,
+            program_lines=program,
+            head_lines=heads,
+            walk=printed_walk,
+            walk_in_head_loop=walk_lines.varies_by_head,
+            loops=loops,
+            post_scale=post_scale,
+            reads_qk=self.tile.reads_qk,
+            constant_slope=1.0 if slope.powers else slope.coefficient,
+            epilogue=epilogue,
+            sink=sink,
+            row_term=row_term,
+            uses=words(texts),
+        )
+
+    def _anchored(self, node: Expr, own: Stream) -> Expr:
+        """Distances counted from the first index of the tile that the program holds."""
+        return substitute(node, {ORIGIN: own.lo})
+
+    def _post_scale(self, scheduler: Scheduler) -> str | None:
+        if is_const(self.tile.post_scale, 1.0):
+            return None
+        _, texts = scheduler.emit([("post_scale", self.tile.post_scale)])
+        return texts["post_scale"]
+
+    def _loop(
+        self,
+        scheduler: Scheduler,
+        walk: Walk,
+        masked: bool,
+        post_scale: str | None,
+        *,
+        backward: bool,
+        own: Stream,
+    ) -> Loop:
+        outputs: list[tuple[str, Expr]] = [("score", self._anchored(self.tile.score, own))]
+        if masked:
+            inside = make("lt", walk.stream.row, walk.stream.length)
+            outputs.append(("keep", both(separated(self.variant.mask), inside)))
+        if backward and product_of(self.slope).powers:
+            outputs.append(("slope", self._anchored(self.slope, own)))
+        if backward:
+            lse2, row_term = name("lse2", "float"), self._anchored(self.tile.row_term, own)
+            if not is_const(row_term, 0.0):
+                lse2 = make("sub", lse2, make("mul", row_term, const(LOG2E)))
+            outputs.append(("row_shift", lse2))
+        lines, texts = scheduler.emit(outputs)
+        before, header, start = loop_header(
+            walk.masked if masked else walk.full, "masked" if masked else "full"
+        )
+        scheduler.forget_loop()
+        score = texts["score"]
+        if not {"q", "kv"} <= axes_of(self.tile.score):
+            sides = (own.block, walk.stream.block)
+            score = f"tl.zeros([{sides[0]}, {sides[1]}], tl.float32) + {score}"
+        return Loop(
+            masked=masked,
+            before=tuple(before),
+            header=header,
+            start=tuple(start),
+            lines=(*lines.get(Lifetime.TILE, ()), *lines.get(Lifetime.ELEMENT, ())),
+            keep=texts.get("keep"),
+            score=score,
+            slope=texts.get("slope"),
+            row_shift=texts.get("row_shift"),
+            post_scale=post_scale,
+        )
+
+    def _epilogue(self, scheduler: Scheduler):
+        """Lines after the loops on flat row vectors, and the texts of sink and row term."""
+        flat = self._scheduler(FORWARD)
+        flat.adopt_program_values(scheduler)
+        outputs: list[tuple[str, Expr]] = []
+        row_term = self._anchored(self.tile.row_term, QUERIES)
+        if not is_const(row_term, 0.0):
+            outputs.append(("row_term", row_term))
+        if self.variant.sink is not None:
+            sink = self.variant.sink
+            if not is_const(row_term, 0.0):
+                sink = make("sub", sink, row_term)
+            outputs.append(("sink", make("mul", sink, const(LOG2E))))
+        if not outputs:
+            return (), None, None
+        _, texts = flat.emit(outputs)
+        lines = (
+            *flat.hoisted.get(Lifetime.PROGRAM, ()),
+            *flat.hoisted.get(Lifetime.ROWS, ()),
+        )
+        return lines, texts.get("sink"), texts.get("row_term")

@@ -1,0 +1,57 @@
+"""Reads of tables taken apart: the row they lie in, the guard, and the load itself.
+
+As nodes of their own these parts get lifetimes of their own: the pointer to a row is computed once
+per program, and a guard is shared by every read at the same place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fagen.analysis.linear import both
+from fagen.analysis.ranges import Range, range_of
+from fagen.spec.expr import Expr, const, kernel_node, make, name, rebuild, with_args
+from fagen.spec.variant import Tensor
+
+_PROVEN = {("b", "batch"), ("h", "heads"), ("kv_h", "kv_heads")}
+
+
+def lower_reads(
+    root: Expr, tensors: Mapping[str, Tensor], declared: Mapping[str, Range]
+) -> Expr:
+    """The DAG with each read as load(row_of(outer indices), last index, guard)."""
+
+    def change(node: Expr, args: tuple[Expr, ...]) -> Expr:
+        if node.op == "name" and "." in str(node.value):
+            tensor, axis = str(node.value).split(".")
+            return _size(tensors[tensor], int(axis))
+        if node.op != "read":
+            return with_args(node, args)
+        tensor_of = tensors[str(node.value)]
+        row = kernel_node("row_of", args[:-1], str(node.value), "int")
+        guards = [_guard(tensor_of, i, index, declared) for i, index in enumerate(args)]
+        return kernel_node("load", (row, args[-1], both(*guards)), str(node.value), node.type)
+
+    return rebuild(root, change)
+
+
+def _size(tensor: Tensor, axis: int) -> Expr:
+    size = tensor.shape[axis]
+    aliases = {"total_q": "q_len", "total_kv": "kv_len"}
+    return const(size) if isinstance(size, int) else name(aliases.get(size, size))
+
+
+def _guard(tensor: Tensor, axis: int, index: Expr, declared: Mapping[str, Range]) -> Expr:
+    """Conditions for the index to lie in its dimension, without those that always hold."""
+    size = tensor.shape[axis]
+    if index.op == "name" and (index.value, size) in _PROVEN:
+        return both()
+    low, high = range_of(declared, index)
+    conditions = []
+    if low < 0:
+        conditions.append(make("ge", index, const(0)))
+    if not (isinstance(size, int) and high < size):
+        conditions.append(make("lt", index, _size(tensor, axis)))
+    return both(*conditions)
+
+

@@ -1,0 +1,94 @@
+"""From expressions to lines: each node is computed once, at the lifetime its index set allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from fagen.analysis.axes import axes_by_node, axes_of
+from fagen.analysis.ranges import Range, ranges
+from fagen.codegen.lifetimes import Lifetime, Role
+from fagen.codegen.naming import Names, Writer
+from fagen.codegen.reads import lower_reads
+from fagen.codegen.triton_text import Text, TritonText
+from fagen.spec.expr import Expr, post_order
+from fagen.spec.variant import Tensor
+
+Lines = dict[Lifetime, list[str]]
+
+#: Variables that the templates themselves assign or take.
+RESERVED = frozenset(
+    "q k v out lse lse2 delta dout dq dk dv dlse p ds dp qk acc scores tile step rows blocks program "
+    "group member inverse inside correction shift new_max running_max running_sum first stop end swap "
+    "smaller_end full_first full_stop live live_first live_stop sure sure_first sure_stop "
+    "sure_count unbroken visited may must some row_base row_offsets scale q_start kv_start q_row q_idx q_lo "
+    "q_hi q_in_range q_head q_len q_offset kv_column kv_idx kv_lo kv_hi kv_in_range kv_h kv_len "
+    "kv_offset k_head v_head out_head dout_head dq_head dk_head dv_head b h heads kv_heads batch "
+    "tl triton tanh saturate floor_div floor_mod".split()
+)
+
+
+@dataclass
+class Scheduler:
+    """Writes lines for one kernel.
+
+    Lines of the program, its rows and its heads are shared by all loops (`hoisted`); those of
+    tiles and elements belong to one loop and are returned by `emit`. `in_range` is the variable
+    that tells which rows of the stationary tile exist.
+    """
+
+    role: Role
+    declared: dict[str, Range]
+    tensors: dict[str, Tensor]
+    in_range: str
+    fast: bool = True
+    hoisted: Lines = field(default_factory=dict)
+    names: Names = field(default_factory=lambda: Names(RESERVED))
+    _texts: dict[Expr, Text] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.names.taken |= set(self.declared)
+
+    def lowered(self, node: Expr) -> Expr:
+        return lower_reads(node, self.tensors, self.declared)
+
+    def printer(self, *roots: Expr) -> TritonText:
+        return TritonText(ranges(self.declared, *roots), self.tensors, self.in_range, self.fast)
+
+    def emit(self, outputs: Iterable[tuple[str, Expr]]) -> tuple[Lines, dict[str, str]]:
+        """(this loop's lines by lifetime, {label: text}) that compute every output.
+
+        A label becomes the variable of its expression unless that is a plain name or number.
+        """
+        wanted = [(label, self.lowered(node)) for label, node in outputs]
+        roots = [node for _, node in wanted]
+        level = {n: self.role.lifetime(axes) for n, axes in axes_by_node(*roots).items()}
+        crossing = {a for n in post_order(*roots) for a in n.args if level[a] < level[n]}
+        texts, local = dict(self._texts), Lines()
+
+        def place(node: Expr) -> list[str]:
+            target = self.hoisted if level[node] <= Lifetime.HEAD else local
+            return target.setdefault(level[node], [])
+
+        writer = Writer(
+            printer=self.printer(*roots),
+            texts=texts,
+            place=place,
+            names=self.names,
+            labels={node: label for label, node in reversed(wanted)},
+            named=crossing.__contains__,
+        )
+        writer.write(roots)
+        self._texts |= {n: t for n, t in texts.items() if level.get(n, 9) <= Lifetime.HEAD}
+        return local, {label: texts[node][0] for label, node in wanted}
+
+    def adopt_program_values(self, other: Scheduler) -> None:
+        """Use what another scheduler of the same kernel has computed once per program."""
+        for node, text in other._texts.items():
+            if self.role.lifetime(axes_of(node)) == Lifetime.PROGRAM:
+                self._texts[node] = text
+        self.names.taken |= other.names.taken
+
+    def forget_loop(self) -> None:
+        """Variables of a finished loop may be used again by the next."""
+        self.names.taken = {t[0] for t in self._texts.values()} | set(self.declared)

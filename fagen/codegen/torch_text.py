@@ -1,0 +1,101 @@
+"""Expression -> dense PyTorch text, for a module's `reference` and for default tables.
+
+Values without an axis are Python numbers there, all others tensors that broadcast to
+[batch, heads, q_len, kv_len]; floats are taken in the variable `dtype`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+from fagen.analysis.axes import axes_by_node
+from fagen.codegen.triton_text import Text, wrap
+from fagen.spec.expr import Expr, post_order
+from fagen.spec.text import ATOM, BINARY, UNARY
+
+WIDEST_TEXT = 64
+_CALLS = {
+    "abs": "abs", "exp": "exp", "exp2": "exp2", "log": "log", "log2": "log2", "tanh": "tanh",
+    "sigmoid": "sigmoid", "sqrt": "sqrt", "rsqrt": "rsqrt", "sin": "sin", "cos": "cos",
+    "floor": "floor", "min": "minimum", "max": "maximum", "clamp": "clamp", "where": "where",
+}  # fmt: skip
+_ON_TENSORS = {"or": "|", "and": "&"}
+
+
+def torch_lines(outputs: dict[str, Expr], first_name: str = "t") -> tuple[list[str], dict[str, str]]:
+    """Lines in order, and the text of each output; shared and long parts get names."""
+    roots = list(outputs.values())
+    axes = axes_by_node(*roots)
+    tensor = {
+        n: bool(axes[n]) or any(m.op == "read" for m in post_order(n)) for n in post_order(*roots)
+    }
+    uses = Counter(a for n in post_order(*roots) for a in set(n.args))
+    texts: dict[Expr, Text] = {}
+    lines: list[str] = []
+    for node in post_order(*roots):
+        text = _text(node, [texts[a] for a in node.args], tensor)
+        if node.args and (uses[node] > 1 or len(text[0]) > WIDEST_TEXT):
+            variable = f"{first_name}{len(lines)}"
+            lines.append(f"{variable} = {text[0]}")
+            text = (variable, ATOM)
+        texts[node] = text
+    return lines, {label: texts[root][0] for label, root in outputs.items()}
+
+
+def _text(node: Expr, args: list[Text], tensor: dict[Expr, bool]) -> Text:
+    if node.op == "const":
+        value = node.value
+        if isinstance(value, float) and not math.isfinite(value):
+            return f'float("{value}")', ATOM
+        return repr(value), 11 if repr(value).startswith("-") else ATOM
+    if node.op == "name":
+        return str(node.value), ATOM
+    if node.op == "read":
+        read = f"table_at({node.value}, {', '.join(a[0] for a in args)})"
+        return (f"{read}.to(dtype)" if node.type == "float" else read), ATOM
+    if not tensor[node]:
+        return _scalar(node, args)
+    if node.op in ("float", "int"):
+        target = "dtype" if node.op == "float" else "torch.int64"
+        return f"{wrap(args[0], ATOM)}.to({target})", ATOM
+    if node.op in ("not", "invert"):
+        return f"~{wrap(args[0], 11)}", 11
+    if node.op in BINARY:
+        return _infix(node, args, on_tensors=True)
+    if node.op == "neg":
+        return f"-{wrap(args[0], 11)}", 11
+    operands = [
+        a[0] if tensor[n] else f"torch.as_tensor({a[0]})"
+        for n, a in zip(node.args, args, strict=True)
+    ]
+    return f"torch.{_CALLS[node.op]}({', '.join(operands)})", ATOM
+
+
+def _infix(node: Expr, args: list[Text], *, on_tensors: bool) -> Text:
+    symbol, level = BINARY[node.op]
+    if on_tensors and node.op in _ON_TENSORS:
+        symbol, level = _ON_TENSORS[node.op], BINARY["bitand" if node.op == "and" else "bitor"][1]
+    tight = level + 1 if level == 4 or node.op == "pow" else level
+    return f"{wrap(args[0], tight)} {symbol} {wrap(args[1], level + 1)}", level
+
+
+def _scalar(node: Expr, args: list[Text]) -> Text:
+    """A value of Python numbers: lengths, parameters, literals."""
+    if node.op in BINARY:
+        return _infix(node, args, on_tensors=False)
+    if node.op in UNARY:
+        symbol, level = UNARY[node.op]
+        return f"{symbol}{wrap(args[0], level)}", level
+    if node.op == "where":
+        return f"({wrap(args[1], 1)} if {wrap(args[0], 1)} else {args[2][0]})", ATOM
+    if node.op == "rsqrt":
+        return f"{wrap(args[0], 13)} ** -0.5", 12
+    if node.op == "sigmoid":
+        return f"1.0 / (1.0 + math.exp(-{wrap(args[0], 11)}))", 10
+    if node.op == "clamp":
+        return f"min(max({args[0][0]}, {args[1][0]}), {args[2][0]})", ATOM
+    if node.op == "float" and node.args[0].op == "name":
+        return args[0]
+    call = node.op if node.op in ("abs", "min", "max", "int", "float") else f"math.{node.op}"
+    return f"{call}({', '.join(a[0] for a in args)})", ATOM

@@ -1,0 +1,142 @@
+"""The walk as lines of a kernel: scalar steps, vector tests, and the headers of the tile loops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fagen.analysis.axes import axes_of
+from fagen.analysis.walk import Let, Test, TileRange, Walk
+from fagen.codegen.naming import Names, Writer, suggested_name
+from fagen.codegen.schedule import Scheduler
+from fagen.codegen.triton_text import Text
+from fagen.spec.expr import Expr, post_order
+from fagen.spec.text import ATOM
+
+
+@dataclass(frozen=True)
+class Narrowing:
+    """A `walk.Test` ready to print: `lines` compute the texts `may` and `must` for many tiles."""
+
+    lines: tuple[str, ...]
+    may: str
+    must: str | None
+    first: str
+    stop: str
+    full_first: str | None
+    full_stop: str | None
+
+    def texts(self) -> list[str]:
+        return [*self.lines, self.may, self.must or ""]
+
+
+@dataclass(frozen=True)
+class WalkStep:
+    """A finished line or a narrowing, never both."""
+
+    line: str = ""
+    narrowing: Narrowing | None = None
+
+    def texts(self) -> list[str]:
+        return [self.line] if self.narrowing is None else self.narrowing.texts()
+
+
+class WalkLines:
+    """Prints one walk; row vectors it reduces are hoisted by the kernel's scheduler."""
+
+    def __init__(self, scheduler: Scheduler, walk: Walk) -> None:
+        self.scheduler = scheduler
+        self.walk = walk
+        self.texts: dict[Expr, Text] = {}
+        own = frozenset(s.name for s in walk.steps if isinstance(s, Let))
+        self.names = Names(scheduler.names.reserved | own, scheduler.names.taken)
+
+    @property
+    def varies_by_head(self) -> bool:
+        """Whether the tiles differ between the heads that one program visits."""
+        return self.scheduler.role.loops_over_heads and "h" in axes_of(*self._roots())
+
+    def _roots(self) -> list[Expr]:
+        roots: list[Expr] = []
+        for step in self.walk.steps:
+            roots += [step.value] if isinstance(step, Let) else [step.may, step.must]
+        return roots
+
+    def print(self) -> list[WalkStep]:
+        printed = [WalkStep(line) for line in self._reductions()]
+        for step in self.walk.steps:
+            if isinstance(step, Let):
+                lines, (text,) = self._write(step.value)
+                printed += [WalkStep(line) for line in (*lines, f"{step.name} = {text}")]
+            else:
+                printed.append(WalkStep(narrowing=self._narrowing(step)))
+        return printed
+
+    def _reductions(self) -> Iterable[str]:
+        """`x_least = tl.min(...)`: extremes of row vectors, each once, before the steps."""
+        for root in self._roots():
+            for node in post_order(self.scheduler.lowered(root)):
+                if node.op not in ("row_min", "row_max") or node in self.texts:
+                    continue
+                rows = node.args[0]
+                label = suggested_name(rows)
+                _, texts = self.scheduler.emit([(label, rows)])
+                text = self.scheduler.printer(node).text(node, [(texts[label], ATOM)])[0]
+                suffix = "least" if node.op == "row_min" else "greatest"
+                variable = self.names.fresh(f"{label}_{suffix}")
+                self.texts[node] = (variable, ATOM)
+                yield f"{variable} = {text}"
+
+    def _write(self, *roots: Expr) -> tuple[list[str], list[str]]:
+        """Lines and the final text of each root; only loads and parts of long lines get names."""
+        lowered = [self.scheduler.lowered(root) for root in roots]
+        lines: list[str] = []
+        texts = dict(self.texts)
+        writer = Writer(
+            printer=self.scheduler.printer(*lowered),
+            texts=texts,
+            place=lambda node: lines,
+            names=self.names,
+            named=lambda node: node.op == "load",
+        )
+        writer.write(lowered)
+        return lines, [texts[root][0] for root in lowered]
+
+    def _narrowing(self, test: Test) -> Narrowing:
+        if test.full_first is None:
+            lines, (may,) = self._write(test.may)
+            must = None
+        else:
+            lines, (may, must) = self._write(test.may, test.must)
+        return Narrowing(
+            lines=tuple(lines),
+            may=may,
+            must=must,
+            first=test.first,
+            stop=test.stop,
+            full_first=test.full_first,
+            full_stop=test.full_stop,
+        )
+
+
+def loop_header(ranges: tuple[TileRange, ...], kind: str) -> tuple[list[str], str, list[str]]:
+    """(lines before, the `for` line, lines at its start) of one loop over all tile ranges.
+
+    Several ranges become one loop whose counter is mapped to a tile by adding each gap once it is
+    passed, so that the loop stays a single pipeline.
+    """
+    if len(ranges) == 1:
+        first, stop = ranges[0].first, ranges[0].stop
+        return [], f"for tile in tl.range({first}, {stop}):", []
+    before: list[str] = []
+    passed: list[str] = []
+    for i, tiles in enumerate(ranges):
+        length = f"{tiles.stop}" if str(tiles.first) == "0" else f"{tiles.stop} - {tiles.first}"
+        previous = f"{passed[-1]} + " if passed else ""
+        passed.append(f"{kind}_count_{i}")
+        before.append(f"{passed[-1]} = {previous}{length}")
+    start = [f"tile = {ranges[0].first} + step" if str(ranges[0].first) != "0" else "tile = step"]
+    for i in range(1, len(ranges)):
+        gap = f"{ranges[i].first} - {ranges[i - 1].stop}"
+        start.append(f"tile += tl.where(step >= {passed[i - 1]}, {gap}, 0)")
+    return before, f"for step in tl.range(0, {passed[-1]}):", start
