@@ -79,6 +79,8 @@ EXPRESSIONS = [
     ("mask: q_idx // 0 == 1", "q_idx // 0", "division by zero", ""),
     ("score: score / 0", "score / 0", "division by zero", ""),
     ("mask: q_idx % window == 1", "q_idx % window", "the divisor `window` may be zero", None),
+    ("mask: q_idx // h == 1", "q_idx // h", "the divisor `h` may be zero", "write `max(h, 1)`"),
+    ("mask: q_idx % -h == 1", "q_idx % -h", "the divisor `-h` may be zero", None),
     ("mask: q_idx // (h - 1) == 1", "q_idx // (h - 1)", None, "write `max(h - 1, 1)`"),
     ("mask: q_idx // doc[b, 0] == 1", "q_idx // doc[b, 0]", None, None),
     ("mask: q_idx < 2147483648", "2147483648", "ints have 32 bits; this one does not fit", None),
