@@ -239,11 +239,13 @@ def budget(
         count = max(1, expected.numel())
         share = (min(0.5, 8.0 / math.sqrt(count)), min(1.0, 64.0 / math.sqrt(count)))
         disturbed = [max(errors) for errors in zip(*disturbances, strict=True)]
-        allowed = [
-            FACTOR * yardstick[name][i] + disturbed[i] + share[i] * roundoff * size[i]
-            for i in range(2)
-        ]
-        limit[name] = (allowed[0], allowed[1])
+        base = [FACTOR * error for error in yardstick[name]]
+        chance = [share[i] * roundoff * size[i] for i in range(2)]
+        # Independent errors add by squares in the norm; at one element they may just add.
+        limit[name] = (
+            math.hypot(base[0], disturbed[0]) + chance[0],
+            base[1] + disturbed[1] + chance[1],
+        )
     return Budget(truth, yardstick, limit, dtype)
 
 

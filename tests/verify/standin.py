@@ -30,8 +30,8 @@ def attention(
     if scale is None:
         scale = q.shape[3] ** -0.5
     if slopes is None:
-        heads = q.shape[1]
-        slopes = torch.exp2(-8.0 * (torch.arange(heads, device=q.device) + 1) / heads)
+        h = torch.arange(q.shape[1], device=q.device)
+        slopes = torch.exp2(-8.0 * (h + 1) / q.shape[1])
     config = {**DEFAULT, **(config or {})}
     out, lse = _Attention.apply(
         q, k, v, slopes.float(), window, cap, scale, q_offset, kv_offset, config
