@@ -56,6 +56,10 @@ class Loop:
         return "scores" if self.masked else self.score
 
     @property
+    def selects_gradient(self) -> bool:
+        return self.masked and self.slope is not None
+
+    @property
     def update_operands(self) -> str:
         return ", ".join(t for t in (self.scores, self.post_scale, "v") if t)
 
@@ -232,7 +236,7 @@ class _Builder:
         post_scale = self._post_scale(scheduler)
         loops = tuple(
             self._loop(scheduler, walk, masked, post_scale, backward=backward, own=own)
-            for masked in (False, True)
+            for masked in (True, False)
             if (walk.masked if masked else walk.full)
         )
         epilogue: tuple[str, ...] = ()
