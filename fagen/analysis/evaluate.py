@@ -51,7 +51,7 @@ def _value(node: Expr, args: list[Any], names: Mapping[str, Any], tensors: Mappi
     if node.op == "name":
         return names[str(node.value)]
     if node.op == "read":
-        return guarded_read(tensors[str(node.value)], args)
+        return guarded_read(_widened(tensors[str(node.value)]), args)
     if node.op in _UNARY:
         return _UNARY[node.op](args[0])
     if node.op in _BINARY:
@@ -77,6 +77,13 @@ def _value(node: Expr, args: list[Any], names: Mapping[str, Any], tensors: Mappi
     if node.op == "row_max":
         return np.max(args[0])
     raise KeyError(node.op)
+
+
+def _widened(table: np.ndarray) -> np.ndarray:
+    """int64 or float64; two bytes of a uint8 table must not wrap when subtracted."""
+    if table.dtype == np.bool_:
+        return table
+    return table.astype(np.float64 if table.dtype.kind == "f" else np.int64, copy=False)
 
 
 def guarded_read(table: np.ndarray, indices: list[Any]) -> Any:

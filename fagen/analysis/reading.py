@@ -77,6 +77,10 @@ class TileReader:
     def _nonnegative(self, node: Expr) -> bool:
         return range_of(self.declared, node)[0] >= 0
 
+    def _at_least_zero(self, low: Expr) -> Expr:
+        # A lower bound may be negative although what it bounds is not.
+        return low if self._nonnegative(low) else maximum(low, const(0))
+
     # Ints
 
     def _find_bounds(self, node: Expr) -> Bounds | None:
@@ -125,7 +129,7 @@ class TileReader:
             return None
         a, b = pair
         if self._nonnegative(node.args[0]) and self._nonnegative(node.args[1]):
-            return mul(a[0], b[0]), mul(a[1], b[1])
+            return mul(self._at_least_zero(a[0]), self._at_least_zero(b[0])), mul(a[1], b[1])
         for own, other in ((0, 1), (1, 0)):
             factor = node.args[other]
             if not self.varies(factor) and self._nonnegative(factor):

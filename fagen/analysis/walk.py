@@ -154,19 +154,20 @@ def _tiles_of(
         steps.append(Let(label + suffix, value))
         return name(label + suffix)
 
-    def column(index: Expr | None, otherwise: Expr) -> Expr:
-        if index is None:
-            return otherwise
-        inside = sub(index, stream.offset)
-        # kv_offset + n or a length minus what is positive needs no clamp at that end.
-        if range_of(declared, inside)[0] < 0:
-            inside = maximum(inside, ZERO)
-        return minimum(inside, stream.length)
+    def column(index: Expr) -> Expr:
+        found = sub(index, stream.offset)
+        # kv_offset + n needs no clamp.
+        return maximum(found, ZERO) if range_of(declared, found)[0] < 0 else found
+
+    def end_of(index: Expr | None) -> Expr:
+        return stream.length if index is None else minimum(column(index), stream.length)
 
     may, must = reader.truth(segment.residual)
     can_be_full = must is not FALSE and segment.gate_must is not FALSE
-    first = let("first", floordiv(column(segment.lo, ZERO), stream.block))
-    end = let("end", column(segment.hi, stream.length))
+    # Not clamped to the length: then an interval past the end has no tile, not even the last one.
+    first = ZERO if segment.lo is None else floordiv(column(segment.lo), stream.block)
+    first = let("first", first)
+    end = let("end", end_of(segment.hi))
     stop = ceildiv(end, stream.block)
     if first is not ZERO:
         stop = maximum(stop, first)
@@ -178,13 +179,11 @@ def _tiles_of(
     else:
         full_first = first
         if segment.full_lo is not None:
-            begin = ceildiv(column(segment.full_lo, ZERO), stream.block)
+            begin = ceildiv(column(segment.full_lo), stream.block)
             full_first = let("full_first", minimum(maximum(begin, first), stop))
-        elif segment.residual is not TRUE:
-            full_first = let("full_first", first)
         full_end = end
         if segment.full_hi is not segment.hi and segment.full_hi is not None:
-            full_end = column(segment.full_hi, stream.length)
+            full_end = end_of(segment.full_hi)
         full_stop = floordiv(full_end, stream.block)
         if full_first is not ZERO:
             full_stop = maximum(full_stop, full_first)
