@@ -11,7 +11,7 @@ from collections import Counter
 
 from fagen.analysis.axes import axes_by_node
 from fagen.codegen.triton_text import Text, wrap
-from fagen.spec.expr import Expr, post_order
+from fagen.spec.expr import Expr, make, post_order
 from fagen.spec.text import ATOM, BINARY, UNARY
 
 WIDEST_TEXT = 64
@@ -20,11 +20,17 @@ _CALLS = {
     "sigmoid": "sigmoid", "sqrt": "sqrt", "rsqrt": "rsqrt", "sin": "sin", "cos": "cos",
     "floor": "floor", "min": "minimum", "max": "maximum", "clamp": "clamp", "where": "where",
 }  # fmt: skip
+_MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
 _ON_TENSORS = {"or": "|", "and": "&"}
 
 
-def torch_lines(outputs: dict[str, Expr], first_name: str = "t") -> tuple[list[str], dict[str, str]]:
-    """Lines in order, and the text of each output; shared and long parts get names."""
+def torch_lines(
+    outputs: dict[str, Expr], *, inline: bool = False
+) -> tuple[list[str], dict[str, str]]:
+    """Lines in order, and the text of each output; shared and long parts get names.
+
+    With `inline` there are no lines: everything stands in the texts.
+    """
     roots = list(outputs.values())
     axes = axes_by_node(*roots)
     tensor = {
@@ -35,8 +41,8 @@ def torch_lines(outputs: dict[str, Expr], first_name: str = "t") -> tuple[list[s
     lines: list[str] = []
     for node in post_order(*roots):
         text = _text(node, [texts[a] for a in node.args], tensor)
-        if node.args and (uses[node] > 1 or len(text[0]) > WIDEST_TEXT):
-            variable = f"{first_name}{len(lines)}"
+        if node.args and not inline and (uses[node] > 1 or len(text[0]) > WIDEST_TEXT):
+            variable = f"t{len(lines)}"
             lines.append(f"{variable} = {text[0]}")
             text = (variable, ATOM)
         texts[node] = text
@@ -73,6 +79,9 @@ def _text(node: Expr, args: list[Text], tensor: dict[Expr, bool]) -> Text:
 
 
 def _infix(node: Expr, args: list[Text], *, on_tensors: bool) -> Text:
+    if node.op in _MIRRORED and node.args[0].op == "const":
+        # Constants stand on the right, as people write comparisons.
+        node, args = make(_MIRRORED[node.op], node.args[1], node.args[0]), args[::-1]
     symbol, level = BINARY[node.op]
     if on_tensors and node.op in _ON_TENSORS:
         symbol, level = _ON_TENSORS[node.op], BINARY["bitand" if node.op == "and" else "bitor"][1]

@@ -1,0 +1,157 @@
+"""Texts of the public `attention`: its keywords, what they mean, and what they must fulfil."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass
+
+from fagen.codegen.torch_text import torch_lines
+from fagen.spec.expr import name, substitute
+from fagen.spec.fold import FLOAT_MAX
+from fagen.spec.names import INDEX_LIMIT
+from fagen.spec.variant import Parameter, Variant
+
+DOC_WIDTH = 96
+#: Where the generated checks find the lengths that a table's shape may name.
+SIZES = {
+    "batch": "q.shape[0]", "heads": "q.shape[1]", "kv_heads": "k.shape[1]", "q_len": "q.shape[2]",
+    "kv_len": "k.shape[2]", "head_dim": "q.shape[3]", "total_q": "q.shape[2]",
+    "total_kv": "k.shape[2]",
+}  # fmt: skip
+
+
+def docstring(text: str) -> str:
+    """The text as it may stand inside a docstring."""
+    return text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+
+
+@dataclass(frozen=True)
+class CallText:
+    """See `templates/module.jinja` and `templates/checks.jinja`."""
+
+    variant: Variant
+    scale_must_be_positive: bool
+
+    @property
+    def opening(self) -> str:
+        """The description, wrapped as the first lines of a docstring."""
+        text = self.variant.description or f"Attention variant {self.variant.name}."
+        return docstring("\n    ".join(textwrap.wrap(text, DOC_WIDTH - 4)))
+
+    @property
+    def keywords(self) -> list[str]:
+        tables = self.variant.tensors
+        required = [t.name for t in tables if t.default is None]
+        optional = [f"{t.name}=None" for t in tables if t.default is not None]
+        return (
+            required
+            + optional
+            + [f"{p.name}={_number(p.default)}" for p in self.variant.parameters]
+        )
+
+    @property
+    def keyword_docs(self) -> list[str]:
+        docs = []
+        for t in self.variant.tensors:
+            text = f"{t.name}: {t.dtype} [{', '.join(str(s) for s in t.shape)}]"
+            text += f" ({t.description.strip()})" if t.description else ""
+            if t.default is not None:
+                text += f", by default {t.default!r}"
+            docs += _wrapped(text)
+        for p in self.variant.parameters:
+            text = f"{p.name}: {p.type}{_limits(p)}"
+            text += f" ({p.description.strip()})" if p.description else ""
+            docs += _wrapped(text)
+        return docs + _wrapped(f"scale: factor on q.k, {self.variant.scale!r} by default")
+
+    @property
+    def default_scale(self) -> str:
+        """The default factor, of plain numbers and `q.shape[3]`."""
+        shape = {name("head_dim"): name("q.shape[3]")}
+        return torch_lines({"scale": substitute(self.variant.scale, shape)}, inline=True)[1][
+            "scale"
+        ]
+
+    @property
+    def scale_check(self) -> str:
+        """2**100 keeps every product with it finite in float32, and nonzero where it must be."""
+        return "2**-100" if self.scale_must_be_positive else "-(2**100)"
+
+    @property
+    def default_q_offset(self) -> str:
+        return "k.shape[2] - q.shape[2]" if self.variant.position == "end" else "0"
+
+    @property
+    def position_doc(self) -> str:
+        if self.variant.position == "end":
+            return "by default q holds the last of kv_len tokens"
+        return "by default both start at 0"
+
+    @property
+    def empty_row_doc(self) -> str:
+        return "0 and the sink" if self.variant.sink is not None else "0 and -inf"
+
+    @property
+    def check_lines(self) -> list[str]:
+        """Parameters first: a table's shape may name them."""
+        lines = []
+        for p in self.variant.parameters:
+            low, high = _bounds(p)
+            lines.append(f'check_number("{p.name}", {p.name}, {p.type}, {low}, {high})')
+        tables = self.variant.tensors
+        used = dict.fromkeys(s for t in tables for s in t.shape if isinstance(s, str))
+        known = {**SIZES, **{p.name: p.name for p in self.variant.parameters}}
+        sizes = [f'"{s}": {known[s]}' for s in used if s in known]
+        if tables:
+            lines += _braced("sizes = {", sizes, "}")
+        for t in tables:
+            shape = ", ".join(str(s) if isinstance(s, int) else f'"{s}"' for s in t.shape)
+            shape = f"({shape},)" if len(t.shape) == 1 else f"({shape})"
+            items = [f'"{t.name}"', t.name, f"torch.{t.dtype}", "q.device", shape, "sizes"]
+            check = _braced("check_table(", items, ")")
+            if t.default is not None:
+                lines.append(f"if {t.name} is not None:")
+                check = [f"    {line}" for line in check]
+            lines += check
+        return lines
+
+
+def _braced(opening: str, items: list[str], closing: str, width: int = 92) -> list[str]:
+    """On one line, or an item a line, as ruff would lay it out."""
+    line = f"{opening}{', '.join(items)}{closing}"
+    if len(line) <= width:
+        return [line]
+    return [opening, *(f"    {item}," for item in items), closing]
+
+
+def _wrapped(text: str) -> list[str]:
+    lines = textwrap.wrap(f"{text}.", DOC_WIDTH, subsequent_indent="    ")
+    return [docstring(line) for line in lines]
+
+
+def _bounds(p: Parameter) -> tuple[str, str]:
+    if p.type == "bool":
+        return "False", "True"
+    if p.type == "int":
+        low = -INDEX_LIMIT if p.minimum is None else max(int(p.minimum), -INDEX_LIMIT)
+        high = INDEX_LIMIT if p.maximum is None else min(int(p.maximum), INDEX_LIMIT)
+        return str(low), str(high)
+    # An infinite parameter meets zero times infinity in most scores.
+    low_float = -FLOAT_MAX if p.minimum is None else max(float(p.minimum), -FLOAT_MAX)
+    high_float = FLOAT_MAX if p.maximum is None else min(float(p.maximum), FLOAT_MAX)
+    return _number(low_float), _number(high_float)
+
+
+def _number(value: int | float | bool) -> str:
+    """As ruff would write it: 1e20, not 1e+20."""
+    return repr(value).replace("e+", "e")
+
+
+def _limits(p: Parameter) -> str:
+    if p.minimum is None and p.maximum is None:
+        return ""
+    if p.maximum is None:
+        return f" of at least {p.minimum}"
+    if p.minimum is None:
+        return f" of at most {p.maximum}"
+    return f" from {p.minimum} to {p.maximum}"
