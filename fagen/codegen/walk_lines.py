@@ -11,6 +11,7 @@ from fagen.codegen.naming import Names, Writer, suggested_name
 from fagen.codegen.schedule import Scheduler
 from fagen.codegen.triton_text import Text
 from fagen.spec.expr import Expr, post_order
+from fagen.spec.names import INDEX_LIMIT
 from fagen.spec.text import ATOM
 
 
@@ -49,6 +50,8 @@ class WalkLines:
         self.walk = walk
         self.texts: dict[Expr, Text] = {}
         own = frozenset(s.name for s in walk.steps if isinstance(s, Let))
+        # Tile and column counts: never negative, never past a length.
+        scheduler.declared |= {label: (0, INDEX_LIMIT) for label in own}
         self.names = Names(scheduler.names.reserved | own, scheduler.names.taken)
 
     @property
