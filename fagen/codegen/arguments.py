@@ -28,9 +28,9 @@ _MATRICES = {
 }  # fmt: skip
 _OF_KERNEL = {
     "forward": (("q", "k", "v", "out"), ("lse",)),
-    "prep": (("out", "dout"), ("lse", "dlse", "lse2", "delta")),
-    "dkdv": (("q", "k", "v", "dout", "dk", "dv"), ("lse2", "delta")),
-    "dq": (("q", "k", "v", "dout", "dq"), ("lse2", "delta")),
+    "prep": (("out", "dout"), ("lse", "dlse", "row_state")),
+    "dkdv": (("q", "k", "v", "dout", "dk", "dv"), ("row_state",)),
+    "dq": (("q", "k", "v", "dout", "dq"), ("row_state",)),
 }
 
 

@@ -236,7 +236,7 @@ class _Builder:
         post_scale = self._post_scale(scheduler)
         loops = tuple(
             self._loop(scheduler, walk, masked, post_scale, backward=backward, own=own)
-            for masked in (True, False)
+            for masked in (False, True)
             if (walk.masked if masked else walk.full)
         )
         epilogue: tuple[str, ...] = ()

@@ -18,7 +18,7 @@ Lines = dict[Lifetime, list[str]]
 
 #: Variables that the templates themselves assign or take.
 RESERVED = frozenset(
-    "q k v out lse lse2 delta dout dq dk dv dlse p ds dp qk acc scores tile step rows blocks program "
+    "q k v out lse lse2 delta row_state dout dq dk dv dlse p ds dp qk acc scores tile step rows blocks program "
     "group member inverse inside correction shift new_max running_max running_sum first stop end swap "
     "smaller_end full_first full_stop live live_first live_stop sure sure_first sure_stop "
     "sure_count unbroken visited may must some row_base row_offsets scale q_start kv_start q_row q_idx q_lo "

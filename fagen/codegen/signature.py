@@ -21,7 +21,7 @@ _TABLES = {
 }  # fmt: skip
 _SCALARS = {"int": "i32", "float": "fp32", "bool": "u1"}
 #: Per-row vectors, always float32; every other pointer is a matrix or a table.
-_VECTORS = ("lse", "dlse", "lse2", "delta")
+_VECTORS = ("lse", "dlse", "row_state")
 
 
 def signature(kernel: KernelText, variant: Variant, dtype: Dtype) -> dict[str, str]:
