@@ -1,0 +1,212 @@
+"""The commands: each turns arguments into calls, and what they return into text or JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import fagen
+from fagen.cli import FAILED, building, problems, text
+from fagen.codegen.write import ready_folder
+from fagen.device.gpus import ARCHITECTURES
+from fagen.device.local import known_local_target, local_targets
+
+app = typer.Typer(
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    help="Turns YAML descriptions of attention variants into proven, self-contained modules of "
+    "Triton kernels. Data goes to stdout, all else to stderr. Exit codes: 0 all is well; 1 a "
+    "verification failed, a kernel does not run on a target, or --check found a stale file; "
+    "2 an error of the user; 3 a fault of fagen; 130 interrupted.",
+)
+
+#: Reported where no GPU is at hand: what the hand-picked configs were picked on.
+USUAL_TARGET = "sm_90"
+
+
+class Device(StrEnum):
+    """Where kernels run to be verified."""
+
+    auto = "auto"
+    cpu = "cpu"
+    cuda = "cuda"
+
+
+class Level(StrEnum):
+    """How many cases."""
+
+    quick = "quick"
+    full = "full"
+
+
+Files = Annotated[
+    list[str],
+    typer.Argument(metavar="FILE...", help="YAML files, or names of variants that ship."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def say(message: str) -> None:
+    typer.echo(message, err=True)
+
+
+def print_json(value: Any) -> None:
+    typer.echo(json.dumps(value, indent=2))
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    if version:
+        typer.echo(f"fagen {fagen.__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def build(
+    files: Files,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR")] = Path("build"),
+    target: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A GPU to report on, such as sm_90 or gfx942; several, separated by spaces or "
+            "commas. Default: this machine's, else sm_90."
+        ),
+    ] = None,
+    no_verify: Annotated[bool, typer.Option("--no-verify", help="Write without proof.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; say whether DIR/NAME.py is current.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Write DIR/NAME.py for every FILE, once it is proven, and say what its kernels take."""
+    with problems.reported():
+        # `--target sm_90 gfx942`: the second reads as a FILE to any parser of options.
+        targets = [t for word in target or [] for t in word.replace(",", " ").split()]
+        targets += [name for name in files if name in ARCHITECTURES]
+        building.check_targets(targets)
+        variants = building.read_variants([n for n in files if n not in ARCHITECTURES])
+        renderings = building.renderings(variants, output)
+        if check:
+            results = [building.check(r) for r in renderings]
+            if json:
+                print_json({"modules": [r.to_json() for r in results]})
+            else:
+                typer.echo("\n".join(text.checked(r) for r in results))
+            failed = any(r.state != "current" for r in results)
+        else:
+            chosen = list(dict.fromkeys(targets)) or [known_local_target() or USUAL_TARGET]
+            failed = _build_all(renderings, chosen, output, not no_verify, json)
+    raise typer.Exit(FAILED if failed else 0)
+
+
+def _build_all(
+    renderings: list[building.Rendering], targets: list[str], output: Path, verify: bool, json: bool
+) -> bool:
+    ready_folder(output)
+    built = []
+    for rendering in renderings:
+        built.append(building.build(rendering, targets, verify=verify, say=say))
+        if not json:
+            typer.echo(text.built(built[-1]) + "\n" * (len(built) < len(renderings)))
+    if json:
+        print_json({"modules": [b.to_json() for b in built]})
+    return not all(b.ok for b in built)
+
+
+@app.command()
+def verify(
+    files: Files,
+    level: Annotated[Level, typer.Option(help="How many cases.")] = Level.quick,
+    device: Annotated[
+        Device, typer.Option(help="cpu interprets the kernels, cuda runs them.")
+    ] = Device.auto,
+    seed: Annotated[int | None, typer.Option(help="Repeat the inputs of a report.")] = None,
+    json: Json = False,
+) -> None:
+    """Hold each FILE's module, as it would be written now, against float64."""
+    with problems.reported():
+        if device is Device.cuda and not local_targets():
+            raise problems.UserError("there is no CUDA device here", "`--device cpu` interprets")
+        variants = building.read_variants(files)
+        reports = {}
+        for variant in variants:
+            say(f"{variant.name}: verifying")
+            report = building.prove(variant, level.value, device.value, seed)
+            reports[variant.name] = report
+            if not json:
+                typer.echo(text.verified(variant.name, report))
+        if json:
+            entries = [
+                {"name": name, **building.report_json(r, cases=True)} for name, r in reports.items()
+            ]
+            print_json({"variants": entries})
+    raise typer.Exit(0 if all(r.ok for r in reports.values()) else FAILED)
+
+
+@app.command()
+def explain(files: Files, json: Json = False) -> None:
+    """Say what each FILE became: segments, lifetimes, rewrites, derivative, FLOPs and bytes."""
+    from fagen.codegen.explain import explain as explanation_of
+    from fagen.codegen.plan import plan_module
+
+    with problems.reported():
+        explanations = [explanation_of(plan_module(v)) for v in building.read_variants(files)]
+        if json:
+            print_json({"variants": [asdict(e) for e in explanations]})
+        else:
+            typer.echo("\n\n".join(text.explained(e) for e in explanations))
+
+
+@app.command("list")
+def list_variants(json: Json = False) -> None:
+    """List the variants that ship."""
+    from fagen.spec.load import shipped_names
+
+    with problems.reported():
+        variants = building.read_variants(shipped_names())
+        if json:
+            entries = [
+                {"name": v.name, "description": v.description, "path": v.path} for v in variants
+            ]
+            print_json({"variants": entries})
+        else:
+            rows = [[v.name, v.description] for v in variants]
+            typer.echo(text.table(["variant", "what it does"], rows))
+
+
+@app.command()
+def new(
+    name: Annotated[str, typer.Argument(help="Of the variant; the file is NAME.yaml.")],
+) -> None:
+    """Write a commented file to start from; an existing one is never touched."""
+    from fagen.spec.starter import starter
+
+    with problems.reported():
+        content, path = starter(name), Path(f"{name}.yaml")
+        try:
+            with path.open("x") as file:
+                file.write(content)
+        except FileExistsError:
+            raise problems.UserError(f"`{path}` exists", "choose another name") from None
+        except OSError as error:
+            raise problems.UserError(f"cannot write `{path}`: {error.strerror}", "") from None
+        typer.echo(str(path))
+        say(f"`fagen build {path}` builds it")
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of variant files, for editors."""
+    from fagen.spec.document import json_schema
+
+    with problems.reported():
+        print_json(json_schema())
