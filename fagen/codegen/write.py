@@ -23,7 +23,7 @@ def ready_folder(folder: Path) -> Path:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=".fagen-"):
+        with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
         raise _refusal(folder, error) from None
@@ -42,7 +42,7 @@ def write_atomically(path: Path, text: str) -> bool:
         if target.is_file() and target.read_bytes() == new:
             return False
         mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask()
-        descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
+        descriptor, temporary = tempfile.mkstemp(".tmp", dir=target.parent)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 os.fchmod(file.fileno(), mode)
