@@ -1,7 +1,8 @@
 """d(score')/d(score) by a rule table on the DAG; ties are split as in torch.
 
 Reverse accumulation: each node's adjoint is summed over its uses, so shared subexpressions are
-differentiated once.
+differentiated once. What a `where`, `min`, `max` or `clamp` discards has adjoint 0 and stays 0
+even where its own slope is infinite: sqrt(max(score, 0)) has derivative 0 below 0, not NaN.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ from collections.abc import Callable
 
 from fagen.analysis.linear import both
 from fagen.analysis.products import fadd, fmul
-from fagen.spec.expr import FALSE, Expr, const, make, post_order
+from fagen.spec.expr import FALSE, Expr, const, is_const, make, post_order
 
 ZERO, ONE, HALF = const(0.0), const(1.0), const(0.5)
 Rule = Callable[[Expr], tuple[Expr, ...]]
+#: From a node and its adjoint to what each operand receives.
+Selection = Callable[[Expr, Expr], tuple[Expr, ...]]
 
 
 def derivative(root: Expr, variable: Expr) -> Expr:
@@ -30,41 +33,64 @@ def derivative(root: Expr, variable: Expr) -> Expr:
     for node in reversed(order):
         if node not in depends or node is variable or node not in adjoint:
             continue
-        for argument, slope in zip(node.args, _slopes(node), strict=True):
+        for argument, part in zip(node.args, _parts(node, adjoint[node]), strict=True):
             if argument in depends and argument.type == "float":
-                part = fmul(adjoint[node], slope)
                 adjoint[argument] = fadd(adjoint.get(argument, ZERO), part)
     return adjoint.get(variable, ZERO)
 
 
-def _slopes(node: Expr) -> tuple[Expr, ...]:
-    return RULES[node.op](node)
+def _parts(node: Expr, adjoint: Expr) -> tuple[Expr, ...]:
+    if node.op in SELECTIONS:
+        return SELECTIONS[node.op](node, adjoint)
+    if node.op in RULES:
+        return tuple(_scaled(adjoint, slope, node) for slope in RULES[node.op](node))
+    raise KeyError(f"no derivative of `{node.op}`")
+
+
+def _scaled(adjoint: Expr, slope: Expr, node: Expr) -> Expr:
+    product = fmul(adjoint, slope)
+    if is_const(product) or is_const(slope) or node.op in _FINITE_SLOPE:
+        return product
+    if all(n.op != "where" for n in post_order(adjoint)):
+        return product
+    return make("where", make("eq", adjoint, ZERO), ZERO, product)
 
 
 def _if(condition: Expr, yes: Expr, no: Expr) -> Expr:
-    return no if condition is FALSE else make("where", condition, yes, no)
+    return no if condition is FALSE or yes is no else make("where", condition, yes, no)
 
 
 def _neg(x: Expr) -> Expr:
     return make("neg", x)
 
 
-def _extremum(comparison: str) -> Rule:
-    def rule(node: Expr) -> tuple[Expr, Expr]:
+def _extremum(comparison: str) -> Selection:
+    def rule(node: Expr, adjoint: Expr) -> tuple[Expr, Expr]:
         a, b = node.args
-        tie = make("eq", a, b)
-        first = _if(tie, HALF, _if(make(comparison, a, b), ONE, ZERO))
-        return first, make("sub", ONE, first)
+        tie, first = make("eq", a, b), make(comparison, a, b)
+        half = fmul(HALF, adjoint)
+        return _if(tie, half, _if(first, adjoint, ZERO)), _if(tie, half, _if(first, ZERO, adjoint))
 
     return rule
 
 
-def _clamp(node: Expr) -> tuple[Expr, Expr, Expr]:
+def _clamp(node: Expr, adjoint: Expr) -> tuple[Expr, Expr, Expr]:
     x, low, high = node.args
     inside = both(make("ge", x, low), make("le", x, high))
     below = both(make("lt", x, low), make("lt", low, high))
     above = make("or", make("gt", x, high), make("lt", high, low))
-    return _if(inside, ONE, ZERO), _if(below, ONE, ZERO), _if(above, ONE, ZERO)
+    return _if(inside, adjoint, ZERO), _if(below, adjoint, ZERO), _if(above, adjoint, ZERO)
+
+
+def _magnitude(node: Expr, adjoint: Expr) -> tuple[Expr]:
+    x = node.args[0]
+    negated = fmul(const(-1.0), adjoint) if is_const(adjoint) else _neg(adjoint)
+    return (_if(make("gt", x, ZERO), adjoint, _if(make("lt", x, ZERO), negated, ZERO)),)
+
+
+def _choice(node: Expr, adjoint: Expr) -> tuple[Expr, Expr, Expr]:
+    condition = node.args[0]
+    return ZERO, _if(condition, adjoint, ZERO), _if(condition, ZERO, adjoint)
 
 
 def _power(node: Expr) -> tuple[Expr, Expr]:
@@ -74,10 +100,6 @@ def _power(node: Expr) -> tuple[Expr, Expr]:
         return ZERO, ZERO
     rest = ONE if p == 1.0 else base if p == 2.0 else make("pow", base, const(p - 1.0))
     return fmul(const(p), rest), ZERO
-
-
-def _sign_of(x: Expr) -> Expr:
-    return _if(make("gt", x, ZERO), ONE, _if(make("lt", x, ZERO), const(-1.0), ZERO))
 
 
 RULES: dict[str, Rule] = {
@@ -90,11 +112,6 @@ RULES: dict[str, Rule] = {
         _neg(make("div", n, n.args[1])),
     ),
     "pow": _power,
-    "min": _extremum("lt"),
-    "max": _extremum("gt"),
-    "clamp": _clamp,
-    "abs": lambda n: (_sign_of(n.args[0]),),
-    "where": lambda n: (ZERO, _if(n.args[0], ONE, ZERO), _if(n.args[0], ZERO, ONE)),
     "floor": lambda n: (ZERO,),
     "exp": lambda n: (n,),
     "exp2": lambda n: (fmul(n, const(math.log(2.0))),),
@@ -107,3 +124,13 @@ RULES: dict[str, Rule] = {
     "sin": lambda n: (make("cos", n.args[0]),),
     "cos": lambda n: (_neg(make("sin", n.args[0])),),
 }
+
+SELECTIONS: dict[str, Selection] = {
+    "min": _extremum("lt"),
+    "max": _extremum("gt"),
+    "clamp": _clamp,
+    "abs": _magnitude,
+    "where": _choice,
+}
+
+_FINITE_SLOPE = ("tanh", "sigmoid", "sin", "cos")

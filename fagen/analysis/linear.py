@@ -29,9 +29,7 @@ class Linear:
         total: dict[Expr, int] = dict(self.terms)
         for term, coefficient in other.terms:
             total[term] = total.get(term, 0) + coefficient
-        return Linear(
-            tuple((t, c) for t, c in total.items() if c), self.constant + other.constant
-        )
+        return Linear(tuple((t, c) for t, c in total.items() if c), self.constant + other.constant)
 
     def shifted(self, amount: int) -> Linear:
         return Linear(self.terms, self.constant + amount)

@@ -101,7 +101,9 @@ def fold(node: Expr) -> Expr:
 
 
 def fmul(a: Expr, b: Expr) -> Expr:
-    """Product with 0 and 1 folded."""
+    """Product with 0, 1 and constants folded."""
+    if is_const(a) and is_const(b):
+        return const(float(a.value) * float(b.value))  # type: ignore[arg-type]
     for one, other in ((a, b), (b, a)):
         if is_const(one, 0.0):
             return const(0.0)

@@ -7,13 +7,15 @@ The bounds are plain Python numbers (infinite for unbounded floats), so they are
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from fagen.spec.expr import Expr, post_order
 from fagen.spec.names import INDEX_LIMIT
 from fagen.spec.variant import Variant
 
 Range = tuple[float, float]
+#: Operations that kernels take in 64 bits where the range of their result asks for it.
+WIDENED = ("neg", "add", "sub", "mul", "abs", "floordiv", "shl")
 INT32 = (-(2**31), 2**31 - 1)
 FLOAT: Range = (-math.inf, math.inf)
 
@@ -21,6 +23,12 @@ _POSITION: Range = (-2 * INDEX_LIMIT, 2 * INDEX_LIMIT)
 _LENGTH: Range = (0, INDEX_LIMIT)
 _COUNT: Range = (0, 2**20)
 _POSITIVE = (1, 2**20)
+
+_NARROW: dict[str, Range] = {
+    "int8": (-(2**7), 2**7 - 1),
+    "uint8": (0, 2**8 - 1),
+    "int16": (-(2**15), 2**15 - 1),
+}
 
 KNOWN: dict[str, Range] = {
     "b": _COUNT, "h": _COUNT, "kv_h": _COUNT,
@@ -45,6 +53,8 @@ def declared_ranges(variant: Variant) -> dict[str, Range]:
         if p.type == "int":
             table[p.name] = (int(low), int(high))
     for t in variant.tensors:
+        if t.dtype in _NARROW:
+            table[f"{t.name}[]"] = _NARROW[t.dtype]
         if t.value_range is not None:
             # A guarded read may yield 0 where the promise would not.
             table[f"{t.name}[]"] = (min(t.value_range[0], 0), max(t.value_range[1] - 1, 0))
@@ -82,8 +92,14 @@ def _range(node: Expr, args: list[Range], declared: Mapping[str, Range]) -> Rang
         return (0, 1)
     if node.op in ("row_min", "row_max", "float", "saturate"):
         return args[0]
+    if node.op == "int" and node.args[0].type == "bool":
+        return (0, 1)
     rule = _RULES.get(node.op)
-    return _unknown(node) if rule is None else rule(*args)
+    if rule is None:
+        return _unknown(node)
+    found = rule(*args)
+    # inf - inf among the corners says nothing.
+    return _unknown(node) if math.isnan(found[0]) or math.isnan(found[1]) else found
 
 
 def _product(a: Range, b: Range) -> Range:
@@ -93,11 +109,10 @@ def _product(a: Range, b: Range) -> Range:
 
 
 def _floordiv(a: Range, b: Range) -> Range:
-    if b[0] < 1:
-        largest = max(abs(a[0]), abs(a[1]))
-        return (-largest - 1, largest + 1)
-    corners = [x // y for x in a for y in b]
-    return (min(corners), max(corners))
+    # Extremes lie at the ends of the divisor's range and next to zero, which no divisor is.
+    divisors = [y for y in (b[0], b[1], -1, 1) if y and b[0] <= y <= b[1]]
+    corners = [x // y for x in a for y in divisors]
+    return (min(corners), max(corners)) if corners else INT32
 
 
 def _mod(a: Range, b: Range) -> Range:
@@ -113,19 +128,31 @@ def _quotient(a: Range, b: Range) -> Range:
     return (min(corners), max(corners))
 
 
+def _amounts(b: Range) -> tuple[int, int]:
+    """A shift goes by 0 to 31 bits; more is an error of the call."""
+    low, high = (int(min(max(end, 0), 31)) for end in b)
+    return low, high
+
+
 def _shift_left(a: Range, b: Range) -> Range:
-    return INT32 if b[0] < 0 or b[1] > 31 else _product(a, (2 ** int(b[0]), 2 ** int(b[1])))
+    low, high = _amounts(b)
+    return _product(a, (2**low, 2**high))
+
+
+def _shift_right(a: Range, b: Range) -> Range:
+    corners = [int(x) >> n for x in a for n in _amounts(b)]
+    return (min(corners), max(corners))
 
 
 def _bits(a: Range, b: Range) -> Range:
-    if a[0] >= 0 and b[0] >= 0:
-        return (0, 2 ** max(int(a[1]).bit_length(), int(b[1]).bit_length()) - 1)
-    return INT32
+    """What as many bits as the operands have can say."""
+    count = max(int(x if x >= 0 else ~int(x)).bit_length() for x in (*a, *b))
+    return (0 if a[0] >= 0 and b[0] >= 0 else -(2**count), 2**count - 1)
 
 
 def _and(a: Range, b: Range) -> Range:
     upper = [int(r[1]) for r in (a, b) if r[0] >= 0]
-    return (0, min(upper)) if upper else INT32
+    return (0, min(upper)) if upper else _bits(a, b)
 
 
 def _magnitude(a: Range) -> Range:
@@ -133,7 +160,7 @@ def _magnitude(a: Range) -> Range:
     return (0 if a[0] <= 0 <= a[1] else min(abs(a[0]), abs(a[1])), largest)
 
 
-_RULES = {
+_RULES: dict[str, Callable[..., Range]] = {
     "neg": lambda a: (-a[1], -a[0]),
     "add": lambda a, b: (a[0] + b[0], a[1] + b[1]),
     "sub": lambda a, b: (a[0] - b[1], a[1] - b[0]),
@@ -150,6 +177,7 @@ _RULES = {
     "bitor": _bits,
     "bitxor": _bits,
     "shl": _shift_left,
+    "shr": _shift_right,
     "invert": lambda a: (-a[1] - 1, -a[0] - 1),
     "exp": lambda a: (0.0, math.inf),
     "exp2": lambda a: (0.0, math.inf),

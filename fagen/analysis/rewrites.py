@@ -13,6 +13,7 @@ The kernels work with base-2 scores of the raw product `qk`. Writing log2(e) * s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -37,6 +38,8 @@ from fagen.spec.variant import SCORE, Variant
 QK, SCALE, ORIGIN = name("qk", "float"), name("scale", "float"), name("origin")
 ONE, ZERO = const(1.0), const(0.0)
 _WIDE = ("float32", "bfloat16")
+#: Operations whose result may be a value read from a table as it is.
+_PASSING = ("min", "max", "clamp", "where", "abs", "neg", "add", "sub")
 
 
 @dataclass(frozen=True)
@@ -69,9 +72,10 @@ def tile_score(variant: Variant, declared: Mapping[str, Range]) -> TileScore:
         for part, target in ((row, rows), (moving, rest)):
             for product in part:
                 depends = axes_of(*(b for b, _ in product.powers))
-                (target if "kv" in depends else rows).append(product)
+                stays = "kv" in depends or _may_be_infinite(product)
+                (target if stays else rows).append(product)
     row_term = _sum([p.expression() for p in rows])
-    scaled = [Product(LOG2E).times(_saturated(p, variant)) for p in rest]
+    scaled = [Product(LOG2E).times(_saturated(p, variant, declared)) for p in rest]
     reads_qk = any(QK in _leaves(p) for p in rest)
     if len(scaled) == 1:
         fixed, moving_part = scaled[0].split()
@@ -144,11 +148,26 @@ def _split_int(form: Linear) -> tuple[Expr, Expr] | None:
     return row.expression(), column.expression()
 
 
-def _saturated(product: Product, variant: Variant) -> Product:
+def _may_be_infinite(product: Product) -> bool:
+    """Whether an infinity is written in it: its row has no keys, which the tile must see."""
+    infinite = any(
+        n.op == "const" and n.type == "float" and math.isinf(float(n.value))  # type: ignore[arg-type]
+        for base, _ in product.powers
+        for n in post_order(base)
+    )
+    return infinite or math.isinf(product.coefficient)
+
+
+def _saturated(product: Product, variant: Variant, declared: Mapping[str, Range]) -> Product:
     """Finite reads as low as their dtype's minimum must stay finite when multiplied by log2(e)."""
 
+    def reads_wide(node: Expr) -> bool:
+        if node.op == "read":
+            return variant.tensor(str(node.value)).dtype in _WIDE
+        return node.op in _PASSING and any(reads_wide(a) for a in node.args if a.type == "float")
+
     def safe(base: Expr) -> Expr:
-        wide = base.op == "read" and variant.tensor(str(base.value)).dtype in _WIDE
+        wide = reads_wide(base) and any(math.isinf(end) for end in range_of(declared, base))
         return saturated(base) if wide else base
 
     return Product(product.coefficient, tuple((safe(b), p) for b, p in product.powers))

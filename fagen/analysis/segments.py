@@ -161,7 +161,7 @@ def _normal(node: Expr) -> Expr:
         if inner.op in ("or", "bitor"):
             return both(*(_normal(negate(a)) for a in inner.args))
         flipped = negate(inner)
-        return flipped if flipped.op in ("not", "invert") else _normal(flipped)
+        return flipped if flipped is node else _normal(flipped)
     if node.op in ("and", "bitand") and node.type == "bool":
         return both(*(_normal(a) for a in node.args))
     if node.op in ("or", "bitor") and node.type == "bool":
@@ -190,7 +190,8 @@ def _normal_comparison(node: Expr) -> Expr:
             _normal_comparison(make(node.op, a, x)),
             _normal_comparison(make(node.op, x, sub(const(0), a))),
         )
-    for op, side, join in (("max", 0, both), ("min", 1, both), ("min", 0, either), ("max", 1, either)):
+    joins = (("max", 0, both), ("min", 1, both), ("min", 0, either), ("max", 1, either))
+    for op, side, join in joins:
         if node.args[side].op == op:
             other = node.args[1 - side]
             pairs = [(x, other) if side == 0 else (other, x) for x in node.args[side].args]
@@ -246,5 +247,3 @@ def _fold(pick: Callable[[Expr, Expr], Expr], values: list[Expr]) -> Expr | None
     for value in values[1:]:
         total = pick(total, value)
     return total
-
-

@@ -42,12 +42,12 @@ class Stream:
 
 
 KEYS = Stream(
-    "kv", name("kv_idx"), name("kv_column"), name("kv_lo"), name("kv_hi"), name("kv_len"), name("kv_offset"),
-    name("BLOCK_N"),
+    "kv", name("kv_idx"), name("kv_column"), name("kv_lo"), name("kv_hi"), name("kv_len"),
+    name("kv_offset"), name("BLOCK_N"),
 )  # fmt: skip
 QUERIES = Stream(
-    "q", name("q_idx"), name("q_row"), name("q_lo"), name("q_hi"), name("q_len"), name("q_offset"),
-    name("BLOCK_M"),
+    "q", name("q_idx"), name("q_row"), name("q_lo"), name("q_hi"), name("q_len"),
+    name("q_offset"), name("BLOCK_M"),
 )  # fmt: skip
 
 

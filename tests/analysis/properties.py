@@ -97,7 +97,7 @@ def hold_exact(variant: Variant, scene: Scene, *, may_break_full: bool = False) 
 
 
 def _empty_segments(walk: Walk, tile: int, scene: Scene) -> int:
-    """Segments without any index of the sequence: each may cost one tile, found dead by its mask."""
+    """Segments without any index of the sequence: each may cost one tile."""
     along_keys = walk.stream is KEYS
     rows, along = (scene.q_idx, scene.kv_idx) if along_keys else (scene.kv_idx, scene.q_idx)
     block = scene.names["BLOCK_M" if along_keys else "BLOCK_N"]
@@ -130,9 +130,7 @@ def _masks():
             "and", make("le", make("sub", KV, Q), g.number(0, 9)), make("le", distance, WINDOW)
         ),
         "prefix": lambda g: make("or", make("lt", KV, table("prefix", b)), past),
-        "first keys": lambda g: make(
-            "and", past, make("or", make("lt", KV, g.number(0, 9)), near)
-        ),
+        "first keys": lambda g: make("and", past, make("or", make("lt", KV, g.number(0, 9)), near)),
         "padding": lambda g: make("lt", KV, table("prefix", b)),
         "multiple": lambda g: make(
             "le", make("mul", const(g.rng.randint(1, 4)), KV), make("add", Q, g.number())
@@ -210,7 +208,7 @@ def check_exact_reading(rng: Random) -> None:
         assert (may, must) == (values.any(), values.all()), f"{root}"
     else:
         may, must = (bool(evaluate(e, known, scene.tensors)) for e in reader.truth(root))
-        assert (must if op == "eq" else not may) == (values.all() if op == "eq" else not values.any())
+        assert must == values.all() if op == "eq" else may == values.any()
 
 
 def _monotone(rng: Random, index: str) -> Expr:
