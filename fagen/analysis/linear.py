@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from fagen.spec.expr import FALSE, TRUE, Expr, const, is_const, make
@@ -33,6 +34,12 @@ class Linear:
 
     def shifted(self, amount: int) -> Linear:
         return Linear(self.terms, self.constant + amount)
+
+    def lowest(self) -> Linear:
+        """The least multiples for which `form <= 0` says the same."""
+        common = math.gcd(*(c for _, c in self.terms)) or 1
+        # common * x + constant <= 0 is x <= floor(-constant / common).
+        return Linear(tuple((t, c // common) for t, c in self.terms), -(-self.constant // common))
 
     def expression(self) -> Expr:
         """Positive terms first, so that no leading minus is needed where one can be avoided."""

@@ -81,6 +81,7 @@ def bound_on(atom: Expr, streamed: Expr, reader: TileReader) -> Bound | None:
     if atom.op in ("lt", "gt"):
         form = form.shifted(1)
     # Now the atom says form <= 0.
+    form = form.lowest()
     own_axis = "kv" if streamed.value == "kv_idx" else "q"
     holders = [(t, c) for t, c in form.terms if own_axis in axes_of(t)]
     if len(holders) != 1:

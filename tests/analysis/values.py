@@ -48,7 +48,7 @@ def hold_ranges(root: Expr, names: dict, tensors: dict, declared=DECLARED) -> No
     for node in post_order(root):
         value = np.asarray(evaluate(node, names, tensors))
         value = value[np.isfinite(value)] if node.type == "float" else value
-        if node.op == "int" and np.abs(value).max() > INT32[1]:
+        if node.op == "int" and (value.min() < INT32[0] or value.max() > INT32[1]):
             return  # a float that no int can hold: an error of the call
         low, high = bounds[node]
         assert not (math.isnan(low) or math.isnan(high)), f"{node}: {low} {high}"
@@ -57,7 +57,7 @@ def hold_ranges(root: Expr, names: dict, tensors: dict, declared=DECLARED) -> No
         if node.type != "int":
             continue
         carried = node.op not in ("read", "int") and any(a in wide for a in node.args)
-        if carried or (node.op in WIDENED and needs_64_bits((low, high))):
+        if carried or (node.op in (*WIDENED, "name") and needs_64_bits((low, high))):
             wide.add(node)
         else:
             assert value.min() >= INT32[0] and value.max() <= INT32[1], f"{node} wraps: {value}"
