@@ -16,27 +16,43 @@ WIDEST_TEXT = 60
 
 @dataclass
 class Names:
-    """Variables of one kernel, no two alike; `reserved` are the template's own."""
+    """Variables of one kernel. `reserved` are the template's own; `taken` may not be used again.
+
+    A loop's own variables may return in the next loop, but never for a value that is computed
+    before the loops: the first loop would overwrite it before the second one reads it.
+    """
 
     reserved: frozenset[str]
     taken: set[str] = field(default_factory=set)
+    of_loop: set[str] = field(default_factory=set)
+    of_past_loops: set[str] = field(default_factory=set)
 
-    def fresh(self, suggestion: str) -> str:
+    def fresh(self, suggestion: str, *, in_loop: bool = False) -> str:
+        barred = self.reserved | self.taken | self.of_loop
+        if not in_loop:
+            barred |= self.of_past_loops
         variable, count = suggestion, 1
-        while variable in self.taken or variable in self.reserved:
+        while variable in barred:
             count += 1
             variable = f"{suggestion}_{count}"
-        self.taken.add(variable)
+        (self.of_loop if in_loop else self.taken).add(variable)
         return variable
+
+    def end_loop(self) -> None:
+        self.of_past_loops |= self.of_loop
+        self.of_loop = set()
 
 
 @dataclass
 class Writer:
-    """Writes assignments for nodes in order. `place` says to which list a node's line goes."""
+    """Writes assignments for nodes in order.
+
+    `place` says to which list a node's line goes, and whether that list belongs to a loop.
+    """
 
     printer: TritonText
     texts: dict[Expr, Text]
-    place: Callable[[Expr], list[str]]
+    place: Callable[[Expr], tuple[list[str], bool]]
     names: Names
     labels: dict[Expr, str] = field(default_factory=dict)
     named: Callable[[Expr], bool] = lambda node: False
@@ -73,8 +89,10 @@ class Writer:
             self._assign(max(long, key=lambda a: len(self.texts[a][0])))
 
     def _assign(self, node: Expr) -> None:
-        variable = self.names.fresh(self.labels.get(node) or suggested_name(node))
-        self.place(node).append(f"{variable} = {self.texts[node][0]}")
+        lines, in_loop = self.place(node)
+        suggestion = self.labels.get(node) or suggested_name(node)
+        variable = self.names.fresh(suggestion, in_loop=in_loop)
+        lines.append(f"{variable} = {self.texts[node][0]}")
         self.texts[node] = (variable, ATOM)
 
 

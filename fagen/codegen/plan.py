@@ -303,7 +303,7 @@ class _Builder:
         before, header, start = loop_header(
             walk.masked if masked else walk.full, "masked" if masked else "full"
         )
-        scheduler.forget_loop()
+        scheduler.names.end_loop()
         score = texts["score"]
         if not {"q", "kv"} <= axes_of(self.tile.score):
             sides = (own.block, walk.stream.block)

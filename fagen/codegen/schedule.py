@@ -12,20 +12,13 @@ from fagen.codegen.naming import Names, Writer
 from fagen.codegen.reads import lower_reads
 from fagen.codegen.triton_text import Text, TritonText
 from fagen.spec.expr import Expr, post_order
+from fagen.spec.names import INDEX_NAMES, RESERVED
 from fagen.spec.variant import Tensor
 
 Lines = dict[Lifetime, list[str]]
 
-#: Variables that the templates themselves assign or take.
-RESERVED = frozenset(
-    "q k v out lse lse2 delta row_state dout dq dk dv dlse p ds dp qk acc scores tile step rows blocks program "
-    "group member inverse inside correction shift new_max running_max running_sum first stop end swap "
-    "smaller_end full_first full_stop live live_first live_stop sure sure_first sure_stop "
-    "sure_count unbroken visited may must some row_base row_offsets scale q_start kv_start q_row q_idx q_lo "
-    "q_hi q_in_range q_head q_len q_offset kv_column kv_idx kv_lo kv_hi kv_in_range kv_h kv_len "
-    "kv_offset k_head v_head out_head dout_head dq_head dk_head dv_head b h heads kv_heads batch "
-    "tl triton tanh saturate floor_div floor_mod".split()
-)
+#: Variables that the templates themselves assign or take, among others.
+TAKEN = RESERVED | INDEX_NAMES.keys()
 
 
 @dataclass
@@ -43,11 +36,17 @@ class Scheduler:
     in_range: str
     fast: bool = True
     hoisted: Lines = field(default_factory=dict)
-    names: Names = field(default_factory=lambda: Names(RESERVED))
+    names: Names = field(default_factory=lambda: Names(TAKEN))
     _texts: dict[Expr, Text] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.names.taken |= set(self.declared)
+        self.names.taken |= self._given
+
+    @property
+    def _given(self) -> set[str]:
+        """Names that stand for themselves: those of the language, parameters, lengths of tables."""
+        lengths = {str(size) for t in self.tensors.values() for size in t.shape}
+        return set(self.declared) | lengths
 
     def lowered(self, node: Expr) -> Expr:
         return lower_reads(node, self.tensors, self.declared)
@@ -66,9 +65,9 @@ class Scheduler:
         crossing = {a for n in post_order(*roots) for a in n.args if level[a] < level[n]}
         texts, local = dict(self._texts), Lines()
 
-        def place(node: Expr) -> list[str]:
-            target = self.hoisted if level[node] <= Lifetime.HEAD else local
-            return target.setdefault(level[node], [])
+        def place(node: Expr) -> tuple[list[str], bool]:
+            in_loop = level[node] > Lifetime.HEAD
+            return (local if in_loop else self.hoisted).setdefault(level[node], []), in_loop
 
         writer = Writer(
             printer=self.printer(*roots),
@@ -87,8 +86,4 @@ class Scheduler:
         for node, text in other._texts.items():
             if self.role.lifetime(axes_of(node)) == Lifetime.PROGRAM:
                 self._texts[node] = text
-        self.names.taken |= other.names.taken
-
-    def forget_loop(self) -> None:
-        """Variables of a finished loop may be used again by the next."""
-        self.names.taken = {t[0] for t in self._texts.values()} | set(self.declared)
+        self.names.taken |= other.names.taken | other.names.of_past_loops

@@ -98,7 +98,7 @@ class WalkLines:
         writer = Writer(
             printer=self.scheduler.printer(*lowered),
             texts=texts,
-            place=lambda node: lines,
+            place=lambda node: (lines, False),
             names=self.names,
             named=lambda node: node.op == "load",
         )
