@@ -54,7 +54,7 @@ def score_names(rng: Random, scene: Scene) -> dict:
     values = np.random.default_rng(rng.getrandbits(32))
     qk = values.normal(0.0, 3.0, (len(scene.q_idx), len(scene.kv_idx)))
     # Whole numbers among them meet the kinks of min, max, abs and clamp.
-    qk = np.where(values.random(qk.shape) < 0.3, np.round(qk), qk)
+    qk = np.where(values.random(qk.shape) < 0.3, np.round(qk) + 0.0, qk)
     scale = rng.choice([0.125, 0.5, 1.0])
     return {
         **scene.names, "qk": qk, "scale": scale, "score": qk * scale,
