@@ -24,11 +24,12 @@ def declare_parameters(
     result = []
     section = root.get("parameters")
     for word, (key, node) in section.entries.items() if isinstance(section, Mapping) else ():
-        if problem := scope.claim(word, "a parameter"):
+        entry = document.parameters.get(word)
+        printed = entry is None or not entry.static
+        if problem := scope.claim(word, "a parameter", printed=printed):
             problems.append(key.error(*problem))
             continue
         scope.values[word] = None
-        entry = document.parameters.get(word)
         if entry is None or not isinstance(node, Mapping):
             continue
         parameter = _parameter(word, entry, node, problems)

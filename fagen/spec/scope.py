@@ -5,12 +5,18 @@ from __future__ import annotations
 import ast
 import keyword
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from fagen.spec.bounds import Interval
 from fagen.spec.expr import Expr, name, post_order
-from fagen.spec.names import INDEX_NAMES
+from fagen.spec.names import (
+    INDEX_NAMES,
+    RESERVED,
+    RESERVED_FORMS,
+    RESERVED_IN_KERNELS,
+)
 from fagen.spec.semantics import FUNCTIONS
 from fagen.spec.source import Text
 from fagen.spec.variant import Tensor
@@ -18,13 +24,8 @@ from fagen.spec.variant import Tensor
 UNROLLED = ("any", "all", "sum")
 #: Words with a meaning of their own in expressions.
 WORDS = {*INDEX_NAMES, *FUNCTIONS, *UNROLLED, "range", "inf", "inherited", "True", "False"}
-#: Names that the generated functions already use for their own arguments and imports.
-ARGUMENTS = {
-    "q", "k", "v", "out", "lse", "scale", "sink", "return_lse", "q_offset", "kv_offset",
-    "deterministic", "partition", "config", "cu_seqlens_q", "cu_seqlens_k", "max_seqlen_q",
-    "max_seqlen_k", "k_cache", "v_cache", "cache_seqlens", "block_table", "torch", "triton", "tl",
-    "math",
-}  # fmt: skip
+#: Modules that a generated file, or what it imports, must find under these names.
+IMPORTED = {"fagen", "numpy", "torch", "triton"}
 #: Words that YAML reads as something else than text.
 YAML_WORDS = {"true", "false", "yes", "no", "on", "off", "null"}
 
@@ -60,9 +61,12 @@ class Scope:
         """Every name an expression might mean."""
         return {*self.values, *self.tensors, "inf"}
 
-    def claim(self, word: str, kind: str) -> tuple[str, str] | None:
-        """Takes a name for a parameter, tensor, ...; else says (what is wrong, hint)."""
-        if problem := misnamed(word, kind):
+    def claim(self, word: str, kind: str, *, printed: bool = True) -> tuple[str, str] | None:
+        """Takes a name for a parameter, tensor, ...; else says (what is wrong, hint).
+
+        `printed` is False for what the generated code does not mention, such as a constant.
+        """
+        if problem := misnamed(word, kind if printed else "a constant"):
             return problem
         if word in self.kinds:
             return f"`{word}` is already {self.kinds[word]}", "choose another name"
@@ -78,9 +82,23 @@ def misnamed(word: str, kind: str) -> tuple[str, str] | None:
         return f"`{word}` cannot be the name of {kind}: it is a reserved word", ""
     if word in WORDS:
         return f"`{word}` cannot be the name of {kind}: it has a meaning of its own", ""
-    if word in ARGUMENTS and kind in ("a parameter", "a tensor", "a length"):
-        return f"`{word}` cannot be the name of {kind}: generated functions use it already", ""
+    if is_reserved(word, kind):
+        return f"`{word}` cannot be the name of {kind}: the generated code uses it already", (
+            "choose another name"
+        )
+    if kind == "a variant" and (word in sys.stdlib_module_names or word in IMPORTED):
+        return f"`{word}` cannot be the name of {kind}: `import {word}` means something else", (
+            "choose another name; it becomes the module's"
+        )
     return None
+
+
+def is_reserved(word: str, kind: str) -> bool:
+    """Whether the generated code has a word for purposes of its own where this kind would stand."""
+    if kind not in ("a parameter", "a tensor", "a length"):
+        return False
+    in_kernels = kind != "a tensor" and word in RESERVED_IN_KERNELS
+    return word in RESERVED or in_kernels or any(re.fullmatch(f, word) for f in RESERVED_FORMS)
 
 
 @dataclass(frozen=True)
