@@ -152,18 +152,59 @@ def verify(
     raise typer.Exit(0 if all(r.ok for r in reports.values()) else FAILED)
 
 
+class Dtype(StrEnum):
+    """Element type of q, k and v."""
+
+    fp16 = "fp16"
+    bf16 = "bf16"
+    fp32 = "fp32"
+
+
+def _length(what: str) -> Any:
+    return typer.Option(min=1, help=what)
+
+
 @app.command()
-def explain(files: Files, json: Json = False) -> None:
-    """Say what each FILE became: segments, lifetimes, rewrites, derivative, FLOPs and bytes."""
+def explain(
+    files: Files,
+    batch: Annotated[int, _length("Sequences.")] = 4,
+    heads: Annotated[int, _length("Query heads.")] = 16,
+    kv_heads: Annotated[int | None, _length("Key/value heads; default: as heads.")] = None,
+    q_len: Annotated[int, _length("Queries of a sequence.")] = 4096,
+    kv_len: Annotated[int | None, _length("Keys of a sequence; default: as q-len.")] = None,
+    head_dim: Annotated[int, _length("Width of q and k.")] = 128,
+    head_dim_v: Annotated[int | None, _length("Width of v; default: as head-dim.")] = None,
+    dtype: Annotated[Dtype, typer.Option(help="Of q, k and v.")] = Dtype.bf16,
+    set: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A parameter's value.")
+    ] = None,
+    table: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=FILE.npy", help="A table's values.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Say what each FILE became: segments, lifetimes, rewrites, derivative, FLOPs and bytes.
+
+    The options give the problem whose FLOPs and bytes are counted.
+    """
+    from fagen.cli import costing
     from fagen.codegen.explain import explain as explanation_of
     from fagen.codegen.plan import plan_module
 
     with problems.reported():
-        explanations = [explanation_of(plan_module(v)) for v in building.read_variants(files)]
+        shapes = (batch, heads, kv_heads, q_len, kv_len, head_dim, head_dim_v)
+        problem = costing.problem_of(*shapes, dtype.value)
+        found = [
+            (
+                explanation_of(plan_module(variant)),
+                costing.costs(variant, problem, dtype.value, set or (), table or ()),
+            )
+            for variant in building.read_variants(files)
+        ]
         if json:
-            print_json({"variants": [asdict(e) for e in explanations]})
+            print_json({"variants": [{**asdict(e), "costs": c.to_json()} for e, c in found]})
         else:
-            typer.echo("\n\n".join(text.explained(e) for e in explanations))
+            typer.echo("\n\n".join(text.explained(e, c) for e, c in found))
 
 
 @app.command("list")

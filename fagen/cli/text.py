@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fagen.cli.building import Built, Checked, worst_of
+from fagen.cli.costing import Costs
 from fagen.codegen.explain import LEGEND, Explanation, RoleText
 from fagen.device.outcome import Result
 from fagen.verify.report import CaseResult, Report
@@ -116,7 +117,7 @@ def checked(result: Checked) -> str:
     return f"{result.rendering.path}: {result.state}{why}"
 
 
-def explained(explanation: Explanation) -> str:
+def explained(explanation: Explanation, costs: Costs) -> str:
     """The whole explanation, one part after another."""
     parts = [_heading(explanation.name), explanation.description, ""]
     asked = {
@@ -140,12 +141,54 @@ def explained(explanation: Explanation) -> str:
     parts += ["", _heading("Derivative"), f"  d score / d (q.k * scale) = {explanation.derivative}"]
     for role in explanation.roles:
         parts += ["", *_role(role)]
-    parts += ["", _heading("Names"), *_pairs(LEGEND)]
+    parts += ["", *_costs(costs), "", _heading("Names"), *_pairs(LEGEND)]
     return "\n".join(parts)
 
 
 def _row_note(row_term: str) -> str:
     return "" if row_term == "0.0" else "  (cancels in softmax: left out of tiles, added to lse)"
+
+
+def _costs(costs: Costs) -> list[str]:
+    p, c = costs.problem, costs.cost
+    problem = (
+        f"batch {p.batch}, heads {p.heads} over {p.kv_heads}, q_len {p.q_len}, kv_len {p.kv_len}, "
+        f"head_dim {p.head_dim}, head_dim_v {p.head_dim_v}, {costs.dtype}"
+    )
+    pairs = f"{_si(c.pairs)} of {_si(c.square)} ({100 * c.density:.1f} %)"
+    if costs.unknown:
+        given = " ".join(f"--table {name}=FILE.npy" for name in costs.unknown)
+        pairs += f", at most: `{', '.join(costs.unknown)}` decides, give it with {given}"
+    tables = f"{_si(c.table_bytes)}B"
+    if not costs.tables_counted:
+        tables = "not counted: one is not given"
+    return [
+        _heading("FLOPs and bytes"),
+        *_pairs(
+            {
+                "problem": problem,
+                "live pairs": pairs,
+                "tables": tables,
+                "forward": _traffic(c.forward_flops, c.forward_bytes, c.naive_forward_bytes),
+                "backward": _traffic(c.backward_flops, c.backward_bytes, c.naive_backward_bytes),
+                "as built": f"backward {_si(c.backward_flops_split)}FLOP: both of its kernels "
+                "recompute scores and dP, so that neither needs atomics",
+            }
+        ),
+    ]
+
+
+def _traffic(flops: int, least: int, naive: int) -> str:
+    return f"{_si(flops)}FLOP, {_si(least)}B at least; {_si(naive)}B if scores were stored"
+
+
+def _si(number: int) -> str:
+    """Four digits and a prefix of the SI: 274.9 G."""
+    value, prefixes = float(number), ["", "k", "M", "G", "T", "P"]
+    while value >= 999.95 and len(prefixes) > 1:
+        value /= 1000
+        prefixes.pop(0)
+    return f"{value:.1f} {prefixes[0]}" if prefixes[0] else f"{number} "
 
 
 _KERNELS = {

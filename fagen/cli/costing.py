@@ -1,0 +1,133 @@
+"""`fagen explain`: what the variant costs for one problem, given by options."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fagen.analysis.cost import Cost, Problem, cost
+from fagen.cli.problems import UserError
+from fagen.codegen.signature import BYTES, Dtype
+from fagen.spec.errors import did_you_mean
+from fagen.spec.expr import TRUE, tensors_in
+from fagen.spec.variant import SCORE, Parameter, Variant
+
+
+@dataclass(frozen=True)
+class Costs:
+    """`cost` counts every pair as live where `unknown` tables, not given, decide it.
+
+    `tables_counted` is False where what is not given is too: its bytes are left out.
+    """
+
+    problem: Problem
+    dtype: Dtype
+    cost: Cost
+    unknown: tuple[str, ...] = ()
+    tables_counted: bool = True
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "problem": {**asdict(self.problem), "dtype": self.dtype},
+            **asdict(self.cost),
+            "density": self.cost.density,
+            "pairs_are": "at most" if self.unknown else "exact",
+            "unknown_tables": list(self.unknown),
+            "tables_counted": self.tables_counted,
+        }
+
+
+def problem_of(
+    batch: int,
+    heads: int,
+    kv_heads: int | None,
+    q_len: int,
+    kv_len: int | None,
+    head_dim: int,
+    head_dim_v: int | None,
+    dtype: Dtype,
+) -> Problem:
+    """A problem; what is None is as its counterpart. Raises UserError for impossible heads."""
+    try:
+        return Problem(
+            batch=batch,
+            heads=heads,
+            kv_heads=kv_heads or heads,
+            q_len=q_len,
+            kv_len=q_len if kv_len is None else kv_len,
+            head_dim=head_dim,
+            head_dim_v=head_dim_v or head_dim,
+            dtype_bytes=BYTES[dtype],
+        )
+    except ValueError as error:
+        raise UserError(str(error), "change `--heads` or `--kv-heads`") from None
+
+
+def costs(
+    variant: Variant,
+    problem: Problem,
+    dtype: Dtype,
+    settings: Sequence[str] = (),
+    tables: Sequence[str] = (),
+) -> Costs:
+    """The cost under `settings` ("window=1024") and `tables` ("doc=FILE.npy"); raises UserError."""
+    parameters = dict(_setting(variant, text) for text in settings)
+    given = dict(_table(variant, text) for text in tables)
+    lacking = {t.name for t in variant.tensors if t.default is None} - given.keys()
+    unknown = tuple(sorted(lacking & tensors_in(variant.mask)))
+    counted = replace(variant, mask=TRUE) if unknown else variant
+    try:
+        found = cost(counted, problem, parameters, given)
+        return Costs(problem, dtype, found, unknown, not unknown)
+    except KeyError:
+        # The length of a table is the caller's to choose, and no table says it.
+        bare = replace(counted, score=SCORE, sink=None)
+        return Costs(problem, dtype, cost(bare, problem, parameters, given), unknown, False)
+    except ValueError as error:
+        raise UserError(f"a table does not fit: {error}", "its shape must be as declared") from None
+
+
+def _setting(variant: Variant, text: str) -> tuple[str, int | float | bool]:
+    word, _, value = text.partition("=")
+    known = {p.name: p for p in variant.parameters}
+    parameter = known.get(word.strip())
+    if parameter is None:
+        hint = did_you_mean(word, known) or f"it has {', '.join(known) or 'none'}"
+        raise UserError(f"`{variant.name}` has no parameter `{word}`", hint)
+    number = _number(parameter, value.strip())
+    low = -np.inf if parameter.minimum is None else parameter.minimum
+    high = np.inf if parameter.maximum is None else parameter.maximum
+    if not low <= number <= high:
+        raise UserError(f"`{word}` must be from {low} to {high}, got {number}", "")
+    return parameter.name, number
+
+
+def _number(parameter: Parameter, value: str) -> int | float | bool:
+    try:
+        if parameter.type == "bool":
+            return {"true": True, "false": False}[value.lower()]
+        return int(value) if parameter.type == "int" else float(value)
+    except (ValueError, KeyError):
+        message = f"`{parameter.name}` must be {parameter.type}, got `{value}`"
+        raise UserError(message, f"such as `--set {parameter.name}={parameter.default}`") from None
+
+
+def _table(variant: Variant, text: str) -> tuple[str, np.ndarray]:
+    word, _, path = text.partition("=")
+    known = [t.name for t in variant.tensors]
+    if word not in known:
+        hint = did_you_mean(word, known) or f"it has {', '.join(known) or 'none'}"
+        raise UserError(f"`{variant.name}` has no tensor `{word}`", hint)
+    try:
+        table = np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"cannot read `{path}`: {error}", "`numpy.save` writes such files"
+        ) from None
+    rank = len(variant.tensor(word).shape)
+    if not isinstance(table, np.ndarray) or table.ndim != rank:
+        raise UserError(f"`{word}` must be an array with {rank} axes", "")
+    return word, table
