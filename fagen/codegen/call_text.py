@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from dataclasses import dataclass
 
@@ -90,6 +91,13 @@ class CallText:
     @property
     def empty_row_doc(self) -> str:
         return "0 and the sink" if self.variant.sink is not None else "0 and -inf"
+
+    @property
+    def checked(self) -> str:
+        """What `check_lines` read: the variant's own inputs, and q and k for their shapes."""
+        read = set(re.findall(r"\w+", "\n".join(self.check_lines)))
+        own = [x.name for x in (*self.variant.tensors, *self.variant.parameters)]
+        return ", ".join([*(x for x in ("q", "k") if x in read), *own])
 
     @property
     def check_lines(self) -> list[str]:

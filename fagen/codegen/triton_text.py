@@ -24,6 +24,8 @@ _INFIX = {
     "eq": ("==", 4), "ne": ("!=", 4),
 }  # fmt: skip
 _COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
+#: A constant is compared with on the right.
+_MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
 _CALLS = {
     "abs": "tl.abs", "exp": "tl.exp", "exp2": "tl.exp2", "log": "tl.log", "log2": "tl.log2",
     "sigmoid": "tl.sigmoid", "sqrt": "tl.sqrt", "rsqrt": "tl.rsqrt", "sin": "tl.sin",
@@ -97,8 +99,12 @@ class TritonText:
         return widened
 
     def _infix(self, node: Expr, args: list[Text]) -> Text:
-        symbol, level = _INFIX[node.op]
-        left, right = self._widened(node, args)
+        if node.op in _MIRRORED and node.args[0].op == "const" and node.args[1].op != "const":
+            symbol, level = _INFIX[_MIRRORED[node.op]]
+            left, right = args[::-1]
+        else:
+            symbol, level = _INFIX[node.op]
+            left, right = self._widened(node, args)
         # In Python & and | bind tighter than comparisons, so those are wrapped there.
         left_level = level + 1 if node.op in _COMPARISONS else level
         return f"{wrap(left, left_level)} {symbol} {wrap(right, level + 1)}", level
