@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fagen.cli.problems import UserError
+from fagen.codegen.configs import Visits
 from fagen.codegen.kernel_text import KernelText
 from fagen.codegen.plan import plan_module
 from fagen.codegen.render import module_text, render, render_plan
@@ -57,6 +58,7 @@ class Rendering:
 
     variant: Variant
     kernels: tuple[KernelText, ...]
+    visits: Visits
     text: str
     path: Path
 
@@ -66,7 +68,8 @@ def renderings(variants: Sequence[Variant], folder: Path) -> list[Rendering]:
     for variant in variants:
         plan = plan_module(variant)
         kernels = module_text(plan).kernels
-        found.append(Rendering(variant, kernels, render_plan(plan), folder / f"{variant.name}.py"))
+        path = folder / f"{variant.name}.py"
+        found.append(Rendering(variant, kernels, plan.visits, render_plan(plan), path))
     return found
 
 
@@ -193,7 +196,7 @@ def build(
     """Compiles and proves one rendering aside, and writes it unless the proof fails."""
     started = time.perf_counter()
     name = rendering.variant.name
-    builds = default_builds([k.role for k in rendering.kernels], targets)
+    builds = default_builds([k.role for k in rendering.kernels], rendering.visits, targets)
     report: Report | None = None
     with tempfile.TemporaryDirectory(prefix="fagen-build-") as scratch:
         module = Path(scratch, rendering.path.name)

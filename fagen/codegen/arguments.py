@@ -26,11 +26,13 @@ class Argument:
 _MATRICES = {
     "q": "m", "k": "n", "v": "n", "out": "m", "dout": "m", "dq": "m", "dk": "n", "dv": "n",
 }  # fmt: skip
-_OF_KERNEL = {
-    "forward": (("q", "k", "v", "out"), ("lse",)),
+_OF_KERNEL: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "query_walk": ((), ("walk",)),
+    "key_walk": ((), ("walk",)),
+    "forward": (("q", "k", "v", "out"), ("lse", "walk")),
     "prep": (("out", "dout"), ("lse", "dlse", "row_state")),
-    "dkdv": (("q", "k", "v", "dout", "dk", "dv"), ("row_state",)),
-    "dq": (("q", "k", "v", "dout", "dq"), ("row_state",)),
+    "dkdv": (("q", "k", "v", "dout", "dk", "dv"), ("row_state", "walk")),
+    "dq": (("q", "k", "v", "dout", "dq"), ("row_state", "walk")),
 }
 
 

@@ -7,8 +7,16 @@ device/gpus.py, shrunk until offline compilation says that they fit.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 ROLES = ("forward", "dkdv", "dq", "prep")
+
+#: How much of its row a program visits: "all" tiles and never a mask; "some", bounded on one side;
+#: "few", bounded on both sides or found by tests, so that what comes before the loop weighs more.
+Visits = Literal["all", "some", "few"]
+
+#: Kernels without a config of their own, and one of the roles whose config they are launched with.
+LAUNCHED_AS = {"query_walk": "forward", "key_walk": "dkdv"}
 
 
 @dataclass(frozen=True)
@@ -27,6 +35,39 @@ class ConfigRow:
     num_warps: int
     num_stages: int
 
+
+# What pays on sm_90 (and fits sm_100), by role and visits; these rows are tried before the others.
+TUNED: dict[tuple[str, Visits], tuple[ConfigRow, ...]] = {
+    ("forward", "all"): (
+        ConfigRow(224, 2, 64, 128, 64, 8, 4),
+        ConfigRow(224, 2, 128, 128, 128, 8, 3),
+    ),
+    ("forward", "some"): (
+        ConfigRow(224, 2, 64, 64, 64, 4, 3),
+        ConfigRow(224, 2, 128, 64, 64, 4, 3),
+    ),
+    ("forward", "few"): (
+        ConfigRow(224, 2, 64, 64, 32, 4, 3),
+        ConfigRow(224, 2, 128, 64, 64, 4, 3),
+    ),
+    ("dkdv", "all"): (
+        ConfigRow(224, 2, 64, 64, 64, 4, 3),
+        ConfigRow(224, 2, 128, 64, 128, 8, 4),
+    ),
+    ("dkdv", "some"): (
+        ConfigRow(224, 2, 64, 64, 64, 4, 3),
+        ConfigRow(224, 2, 128, 32, 64, 4, 3),
+    ),
+    ("dkdv", "few"): (
+        ConfigRow(224, 2, 64, 32, 64, 4, 3),
+        ConfigRow(224, 2, 128, 32, 64, 4, 3),
+    ),
+    ("dq", "some"): (ConfigRow(224, 2, 64, 64, 64, 4, 3),),
+    ("dq", "few"): (
+        ConfigRow(224, 2, 64, 64, 32, 4, 3),
+        ConfigRow(224, 2, 128, 64, 64, 4, 2),
+    ),
+}
 
 # Per role: large shared memory (sm_80, sm_90, sm_100), then 99 KiB (sm_86, sm_89, sm_120), then
 # 64 KiB (gfx942; the interpreter, too, takes the last rows).
@@ -71,3 +112,8 @@ CONFIGS: dict[str, tuple[ConfigRow, ...]] = {
     ),
     "prep": (ConfigRow(0, 4, 1 << 20, 64, 64, 4, 1),),
 }
+
+
+def rows_of(role: str, visits: Visits) -> tuple[ConfigRow, ...]:
+    """The rows of a role in the order in which they are tried."""
+    return TUNED.get((role, visits), ()) + CONFIGS[role]

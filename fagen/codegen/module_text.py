@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from fagen.codegen.call_text import CallText, docstring
-from fagen.codegen.configs import CONFIGS, ConfigRow
+from fagen.codegen.configs import ROLES, ConfigRow, rows_of
 from fagen.codegen.kernel_text import KernelText
 from fagen.codegen.plan import ModulePlan, words
 from fagen.codegen.reference_text import ReferenceText, default_operands, default_sizes
@@ -28,6 +28,15 @@ class DefaultTable:
     sizes: str
     lines: tuple[str, ...]
     result: str
+
+
+@dataclass(frozen=True)
+class WalkText:
+    """A walk kernel, how many programs it has, and how many numbers each writes."""
+
+    kernel: KernelText
+    programs: str
+    results: int
 
 
 @dataclass(frozen=True)
@@ -57,6 +66,22 @@ class ModuleText:
     @property
     def dq(self) -> KernelText:
         return self.kernel("dq")
+
+    @property
+    def query_walk(self) -> WalkText | None:
+        plan = self.plan.query_walk
+        if plan is None:
+            return None
+        programs = plan.programs("triton.cdiv(q_len, config.BLOCK_M)")
+        return WalkText(self.kernel("query_walk"), programs, len(plan.results))
+
+    @property
+    def key_walk(self) -> WalkText | None:
+        plan = self.plan.key_walk
+        if plan is None:
+            return None
+        programs = plan.programs("triton.cdiv(kv_len, config.BLOCK_N)")
+        return WalkText(self.kernel("key_walk"), programs, len(plan.results))
 
     @property
     def name(self) -> str:
@@ -91,7 +116,7 @@ class ModuleText:
     @property
     def configs(self) -> list[tuple[str, tuple[ConfigRow, ...]]]:
         roles = {k.role for k in self.kernels}
-        return [(role, rows) for role, rows in CONFIGS.items() if role in roles]
+        return [(role, rows_of(role, self.plan.visits)) for role in ROLES if role in roles]
 
     @property
     def roles_doc(self) -> str:
@@ -175,12 +200,14 @@ class ModuleText:
 
     @property
     def forward_shapes(self) -> list[str]:
-        used = words([*self._launch_values(self.forward), *self.table_lines])
+        launched = [k for k in self.kernels if k.role in ("query_walk", "forward")]
+        values = [v for k in launched for v in self._launch_values(k)]
+        used = words([*values, *self.table_lines])
         return _unpacked(used | {"batch", "heads", "q_len", "head_dim_v"})
 
     @property
     def backward_shapes(self) -> list[str]:
-        values = [v for k in self.kernels[1:] for v in self._launch_values(k)]
+        values = [v for k in self.kernels if k.role != "forward" for v in self._launch_values(k)]
         used = words([*values, *self.table_lines])
         always = {"batch", "heads", "q_len", "head_dim", "kv_heads", "kv_len", "head_dim_v"}
         return _unpacked(used | always)

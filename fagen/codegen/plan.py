@@ -12,13 +12,22 @@ from fagen.analysis.linear import both
 from fagen.analysis.products import product_of
 from fagen.analysis.ranges import Range, declared_ranges
 from fagen.analysis.rewrites import ORIGIN, TileScore, in_terms_of_qk, tile_score
-from fagen.analysis.walk import KEYS, QUERIES, Stream, Walk, plan_walk
-from fagen.codegen.lifetimes import BACKWARD_DKDV, BACKWARD_DQ, FORWARD, Lifetime, Role
+from fagen.analysis.walk import KEYS, QUERIES, Stream, Test, Walk, plan_walk
+from fagen.codegen.configs import Visits
+from fagen.codegen.lifetimes import (
+    BACKWARD_DKDV,
+    BACKWARD_DQ,
+    FORWARD,
+    KEY_WALK,
+    QUERY_WALK,
+    Lifetime,
+    Role,
+)
 from fagen.codegen.lower import dense, separated
 from fagen.codegen.schedule import Scheduler
 from fagen.codegen.triton_text import OWN_FUNCTIONS
-from fagen.codegen.walk_lines import WalkLines, WalkStep, loop_header
-from fagen.spec.expr import LOG2E, Expr, const, is_const, make, name, substitute
+from fagen.codegen.walk_lines import WalkLines, WalkStep, loop_header, range_ends
+from fagen.spec.expr import LOG2E, TRUE, Expr, const, is_const, make, name, substitute
 from fagen.spec.variant import SCORE, Variant
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -80,45 +89,10 @@ class Loop:
         return not words(self.texts()).isdisjoint({"q_idx", "q_row"})
 
 
-@dataclass(frozen=True)
-class KernelPlan:
-    """What a template needs to print one kernel.
+class _Uses:
+    """What a template asks about the variables that a kernel's lines mention."""
 
-    `constant_slope` multiplies dq and dk at the end; where the derivative varies it is 1 and each
-    loop has its `slope`. `epilogue` computes `sink` (base 2, relative to the row term) and
-    `row_term` (natural) on flat vectors of rows.
-    """
-
-    role: Role
-    program_lines: tuple[str, ...]
-    head_lines: tuple[str, ...]
-    walk: tuple[WalkStep, ...]
-    walk_in_head_loop: bool
-    loops: tuple[Loop, ...]
-    post_scale: str | None
-    reads_qk: bool
-    constant_slope: float
-    epilogue: tuple[str, ...]
-    sink: str | None
-    row_term: str | None
     uses: frozenset[str]
-
-    @property
-    def walk_once(self) -> bool:
-        return not self.walk_in_head_loop
-
-    @property
-    def trains_qk(self) -> bool:
-        """Whether q and k receive a gradient at all."""
-        return self.constant_slope != 0.0
-
-    @property
-    def recomputes_qk(self) -> bool:
-        return self.reads_qk or self.trains_qk
-
-    @property
-    def qk_factor(self) -> str:
-        return "scale" if self.constant_slope == 1.0 else f"scale * {self.constant_slope!r}"
 
     def _uses(self, *names: str) -> bool:
         return not self.uses.isdisjoint(names)
@@ -163,6 +137,95 @@ class KernelPlan:
     def uses_kv_hi(self) -> bool:
         return self._uses("kv_hi")
 
+
+@dataclass(frozen=True)
+class WalkPlan(_Uses):
+    """A walk whose tests run in a kernel of their own, once for all programs that share it.
+
+    That kernel writes `results` (the ends of the tile ranges) for each block of the stationary
+    side, [batch, heads, blocks, results] without the axes that the walk does not depend on.
+    """
+
+    program_lines: tuple[str, ...]
+    walk: tuple[WalkStep, ...]
+    results: tuple[str, ...]
+    by_batch: bool
+    by_head: bool
+    uses: frozenset[str]
+
+    @property
+    def place_lines(self) -> list[str]:
+        """Lines that take `program` apart."""
+        lines = ["h = program // blocks % heads"] if self.by_head else []
+        if self.by_batch:
+            lines.append("b = program // blocks" + (" // heads" if self.by_head else ""))
+        return lines
+
+    @property
+    def store_lines(self) -> list[str]:
+        count = len(self.results)
+        return [
+            f"tl.store(walk_ptr + program * {count} + {i}, {result})"
+            for i, result in enumerate(self.results)
+        ]
+
+    def load_steps(self, block: str) -> tuple[WalkStep, ...]:
+        """What a program that holds block `block` does instead of walking."""
+        row = {
+            (True, True): f"(b * heads + h) * blocks + {block}",
+            (True, False): f"b * blocks + {block}",
+            (False, True): f"h * blocks + {block}",
+            (False, False): block,
+        }[self.by_batch, self.by_head]
+        lines = [f"walk = walk_ptr + ({row}) * {len(self.results)}"]
+        lines += [f"{r} = tl.load(walk + {i})" for i, r in enumerate(self.results)]
+        return tuple(WalkStep(line) for line in lines)
+
+    def programs(self, blocks: str) -> str:
+        """How many there are, as the launcher computes it."""
+        return f"{blocks}{' * heads' * self.by_head}{' * batch' * self.by_batch}"
+
+
+@dataclass(frozen=True)
+class KernelPlan(_Uses):
+    """What a template needs to print one kernel.
+
+    `constant_slope` multiplies dq and dk at the end; where the derivative varies it is 1 and each
+    loop has its `slope`. `epilogue` computes `sink` (base 2, relative to the row term) and
+    `row_term` (natural) on flat vectors of rows.
+    """
+
+    role: Role
+    program_lines: tuple[str, ...]
+    head_lines: tuple[str, ...]
+    walk: tuple[WalkStep, ...]
+    walk_in_head_loop: bool
+    loops: tuple[Loop, ...]
+    post_scale: str | None
+    reads_qk: bool
+    constant_slope: float
+    epilogue: tuple[str, ...]
+    sink: str | None
+    row_term: str | None
+    uses: frozenset[str]
+
+    @property
+    def walk_once(self) -> bool:
+        return not self.walk_in_head_loop
+
+    @property
+    def trains_qk(self) -> bool:
+        """Whether q and k receive a gradient at all."""
+        return self.constant_slope != 0.0
+
+    @property
+    def recomputes_qk(self) -> bool:
+        return self.reads_qk or self.trains_qk
+
+    @property
+    def qk_factor(self) -> str:
+        return "scale" if self.constant_slope == 1.0 else f"scale * {self.constant_slope!r}"
+
     @property
     def epilogue_uses_q_idx(self) -> bool:
         return "q_idx" in words(self.epilogue)
@@ -177,6 +240,8 @@ class ModulePlan:
     forward: KernelPlan
     dkdv: KernelPlan
     dq: KernelPlan
+    query_walk: WalkPlan | None
+    key_walk: WalkPlan | None
     tile: TileScore
     slope: Expr
     walks: dict[str, Walk] = field(hash=False)
@@ -184,11 +249,22 @@ class ModulePlan:
     @property
     def own_functions(self) -> frozenset[str]:
         used = self.forward.uses | self.dkdv.uses | self.dq.uses
+        for walk in (self.query_walk, self.key_walk):
+            used |= frozenset() if walk is None else walk.uses
         return frozenset(OWN_FUNCTIONS) & (used | words(self.forward.epilogue))
 
     @property
+    def visits(self) -> Visits:
+        """How much of its row a program of the forward visits."""
+        segments = self.walks["forward"].segments
+        if self.lowered.mask is TRUE:
+            return "all"
+        bounded = all(s.lo is not None and s.hi is not None for s in segments)
+        return "few" if self.query_walk is not None or bounded else "some"
+
+    @property
     def narrows(self) -> bool:
-        return any(s.narrowing for k in (self.forward, self.dkdv, self.dq) for s in k.walk)
+        return self.query_walk is not None or self.key_walk is not None
 
 
 def plan_module(variant: Variant) -> ModulePlan:
@@ -200,12 +276,16 @@ def plan_module(variant: Variant) -> ModulePlan:
     by_keys = plan_walk(lowered, KEYS, declared)
     by_queries = plan_walk(lowered, QUERIES, declared)
     build = _Builder(lowered, declared, tile, slope)
+    query_walk = build.walk(QUERY_WALK, by_keys)
+    key_walk = build.walk(KEY_WALK, by_queries)
     return ModulePlan(
         variant=variant,
         lowered=lowered,
-        forward=build.kernel(FORWARD, by_keys, backward=False),
-        dkdv=build.kernel(BACKWARD_DKDV, by_queries, backward=True),
-        dq=build.kernel(BACKWARD_DQ, by_keys, backward=True),
+        forward=build.kernel(FORWARD, by_keys, query_walk, backward=False),
+        dkdv=build.kernel(BACKWARD_DKDV, by_queries, key_walk, backward=True),
+        dq=build.kernel(BACKWARD_DQ, by_keys, query_walk, backward=True),
+        query_walk=query_walk,
+        key_walk=key_walk,
         tile=tile,
         slope=slope,
         walks={"forward": by_keys, "dkdv": by_queries, "dq": by_keys},
@@ -228,11 +308,35 @@ class _Builder:
             fast=self.variant.accuracy == "fast",
         )
 
-    def kernel(self, role: Role, walk: Walk, *, backward: bool) -> KernelPlan:
+    def walk(self, role: Role, walk: Walk) -> WalkPlan | None:
+        """The walk as a kernel of its own, if it tests tiles; others are a few scalar steps."""
+        if not any(isinstance(step, Test) for step in walk.steps):
+            return None
+        scheduler = self._scheduler(role)
+        lines = WalkLines(scheduler, walk)
+        steps = tuple(lines.print())
+        hoisted = scheduler.hoisted
+        program = (*hoisted.get(Lifetime.PROGRAM, ()), *hoisted.get(Lifetime.ROWS, ()))
+        texts = [*program, *(text for step in steps for text in step.texts())]
+        return WalkPlan(
+            program_lines=program,
+            walk=steps,
+            results=range_ends(walk),
+            by_batch="b" in lines.axes,
+            by_head="h" in lines.axes,
+            uses=words(texts),
+        )
+
+    def kernel(
+        self, role: Role, walk: Walk, mapped: WalkPlan | None, *, backward: bool
+    ) -> KernelPlan:
         own = QUERIES if role.stationary == "q" else KEYS
         scheduler = self._scheduler(role)
         walk_lines = WalkLines(scheduler, walk)
-        printed_walk = tuple(walk_lines.print())
+        if mapped is None:
+            printed_walk = tuple(walk_lines.print())
+        else:
+            printed_walk = mapped.load_steps(f"{own.axis}_start // {own.block}")
         post_scale = self._post_scale(scheduler)
         loops = tuple(
             self._loop(scheduler, walk, masked, post_scale, backward=backward, own=own)
@@ -257,7 +361,7 @@ class _Builder:
             program_lines=program,
             head_lines=heads,
             walk=printed_walk,
-            walk_in_head_loop=walk_lines.varies_by_head,
+            walk_in_head_loop=role.loops_over_heads and "h" in walk_lines.axes,
             loops=loops,
             post_scale=post_scale,
             reads_qk=self.tile.reads_qk,

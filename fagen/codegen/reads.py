@@ -16,9 +16,7 @@ from fagen.spec.variant import Tensor
 _PROVEN = {("b", "batch"), ("h", "heads"), ("kv_h", "kv_heads")}
 
 
-def lower_reads(
-    root: Expr, tensors: Mapping[str, Tensor], declared: Mapping[str, Range]
-) -> Expr:
+def lower_reads(root: Expr, tensors: Mapping[str, Tensor], declared: Mapping[str, Range]) -> Expr:
     """The DAG with each read as load(row_of(outer indices), last index, guard)."""
 
     def change(node: Expr, args: tuple[Expr, ...]) -> Expr:
@@ -53,5 +51,3 @@ def _guard(tensor: Tensor, axis: int, index: Expr, declared: Mapping[str, Range]
     if not (isinstance(size, int) and high < size):
         conditions.append(make("lt", index, _size(tensor, axis)))
     return both(*conditions)
-
-

@@ -45,9 +45,7 @@ def render(variant: Variant) -> str:
 
 def render_plan(plan: ModulePlan) -> str:
     """The module of a plan; its content hash is taken over everything but itself."""
-    text = _environment().get_template("module.jinja").render(
-        plan=plan, module=module_text(plan)
-    )
+    text = _environment().get_template("module.jinja").render(plan=plan, module=module_text(plan))
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
     return text.replace(HASH_PLACE, digest)
 
@@ -56,12 +54,18 @@ def module_text(plan: ModulePlan) -> ModuleText:
     """The kernels as text and the texts of everything round them."""
     forward = _environment().get_template("fa2/forward.jinja").module
     backward = _environment().get_template("fa2/backward.jinja").module
+    walks = _environment().get_template("fa2/walk_kernel.jinja").module
     keys, queries = plan.walks["forward"].stream, plan.walks["dkdv"].stream
-    bodies = {
+    bodies = {}
+    if plan.query_walk:
+        bodies["query_walk"] = walks.walk_of_queries(plan.query_walk, keys)  # type: ignore[attr-defined]
+    bodies |= {
         "forward": forward.forward(plan.forward, keys),  # type: ignore[attr-defined]
         "prep": backward.prep(),  # type: ignore[attr-defined]
         "dkdv": backward.dkdv(plan.dkdv, queries),  # type: ignore[attr-defined]
     }
+    if plan.key_walk:
+        bodies["key_walk"] = walks.walk_of_keys(plan.key_walk, queries)  # type: ignore[attr-defined]
     if plan.dq.trains_qk:
         bodies["dq"] = backward.dq(plan.dq, keys)  # type: ignore[attr-defined]
     kernels = tuple(_kernel(role, str(body), plan.variant) for role, body in bodies.items())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from fagen.codegen.configs import CONFIGS, ConfigRow
+from fagen.codegen.configs import LAUNCHED_AS, ConfigRow, Visits, rows_of
 from fagen.codegen.kernel_text import KernelText
 from fagen.spec.variant import Variant
 
@@ -35,6 +35,8 @@ def signature(kernel: KernelText, variant: Variant, dtype: Dtype) -> dict[str, s
         pointer = argument.name.removesuffix("_ptr")
         if pointer == argument.name:
             types[argument.name] = parameters.get(pointer, "fp32" if pointer == "scale" else "i32")
+        elif pointer == "walk":
+            types[argument.name] = "*i32"
         elif pointer in _VECTORS:
             types[argument.name] = "*fp32"
         else:
@@ -59,13 +61,13 @@ def constexprs(
     return {a.name: values[a.name] for a in kernel.arguments if a.constexpr}
 
 
-def default_row(role: str, shared_kib: int, itemsize: int, width: int) -> ConfigRow:
-    """The config a module takes for a role when none is passed.
+def default_row(role: str, visits: Visits, shared_kib: int, itemsize: int, width: int) -> ConfigRow:
+    """The config a module whose programs visit so many tiles takes for a role when none is passed.
 
     `shared_kib` KiB of shared memory a block, elements of `itemsize` bytes, heads of at most
     `width` columns. Raises LookupError where the table has no row, as the module raises ValueError.
     """
-    for row in CONFIGS[role]:
+    for row in rows_of(LAUNCHED_AS.get(role, role), visits):
         if shared_kib >= row.shared_kib and itemsize <= row.bytes and width <= row.width:
             return row
     raise LookupError(f"no {role} config for heads of {width} columns of {itemsize} bytes")

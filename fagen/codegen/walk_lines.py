@@ -11,7 +11,7 @@ from fagen.codegen.naming import Names, Writer, suggested_name
 from fagen.codegen.schedule import Scheduler
 from fagen.codegen.triton_text import Text
 from fagen.spec.expr import Expr, post_order
-from fagen.spec.names import INDEX_LIMIT
+from fagen.spec.names import INDEX_LIMIT, Axes
 from fagen.spec.text import ATOM
 
 
@@ -55,9 +55,9 @@ class WalkLines:
         self.names = Names(scheduler.names.reserved | own, scheduler.names.taken)
 
     @property
-    def varies_by_head(self) -> bool:
-        """Whether the tiles differ between the heads that one program visits."""
-        return self.scheduler.role.loops_over_heads and "h" in axes_of(*self._roots())
+    def axes(self) -> Axes:
+        """Which of batch and heads the tiles depend on."""
+        return axes_of(*self._roots()) & {"b", "h"}
 
     def _roots(self) -> list[Expr]:
         roots: list[Expr] = []
@@ -120,6 +120,12 @@ class WalkLines:
             full_first=test.full_first,
             full_stop=test.full_stop,
         )
+
+
+def range_ends(walk: Walk) -> tuple[str, ...]:
+    """The variables that hold the ends of the walk's tile ranges, each once."""
+    ends = [e for tiles in (*walk.masked, *walk.full) for e in (tiles.first, tiles.stop)]
+    return tuple(dict.fromkeys(str(e) for e in ends if e.op == "name"))
 
 
 def loop_header(ranges: tuple[TileRange, ...], kind: str) -> tuple[list[str], str, list[str]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fagen.codegen.configs import ConfigRow
+from fagen.codegen.configs import ConfigRow, Visits
 from fagen.codegen.kernel_text import KernelText
 from fagen.codegen.signature import BYTES, Dtype, constexprs, default_row, signature
 from fagen.device.gpus import architecture
@@ -48,20 +48,23 @@ class Build:
 
 
 def default_builds(
-    roles: Iterable[str], targets: Sequence[str], shapes: Sequence[Shape] = USUAL
+    roles: Iterable[str],
+    visits: Visits,
+    targets: Sequence[str],
+    shapes: Sequence[Shape] = USUAL,
 ) -> list[Build]:
     """Every role on every target and shape; raises UnknownGpu for an unknown target."""
     return [
-        Build(role, target, shape, _row(role, target, shape))
+        Build(role, target, shape, _row(role, visits, target, shape))
         for target in targets
         for shape in shapes
         for role in roles
     ]
 
 
-def _row(role: str, target: str, shape: Shape) -> ConfigRow:
+def _row(role: str, visits: Visits, target: str, shape: Shape) -> ConfigRow:
     kib = architecture(target).shared_per_block // 1024
-    return default_row(role, kib, BYTES[shape.dtype], shape.widest)
+    return default_row(role, visits, kib, BYTES[shape.dtype], shape.widest)
 
 
 def compile_builds(
