@@ -62,10 +62,12 @@ def search_flex(
         )
         for (variant, head_dim), problem in structures.items()
     ]
-    depth = max(len(candidates(problem.head_dim)) for problem in problems)
+    depth = max(len(candidates("full", problem.head_dim)) for problem in problems)
     for rank in range(depth):
         jobs += [
-            FlexTrial(variant, problem, candidates(problem.head_dim)[rank], run.device, run.seed)
+            FlexTrial(
+                variant, problem, candidates(variant, problem.head_dim)[rank], run.device, run.seed
+            )
             for variant, problem in cells
         ]
 

@@ -11,13 +11,13 @@ BLOCK_MASK_TILE = 128
 
 @pytest.mark.parametrize("head_dim", [64, 128])
 def test_few_candidates_the_defaults_first(head_dim):
-    found = candidates(head_dim)
+    found = candidates("full", head_dim)
     assert found[0] == {}
     assert 2 <= len(found) <= 4
     assert len({tuple(sorted(x.items())) for x in found}) == len(found)
 
 
-@pytest.mark.parametrize("options", candidates(64)[1:] + candidates(128)[1:])
+@pytest.mark.parametrize("options", candidates("full", 64)[1:] + candidates("full", 128)[1:])
 def test_tiles_divide_the_block_mask_and_each_other(options):
     # FlexAttention's own conditions on its tiles.
     tiles = {n: x for n, x in options.items() if "BLOCK" in n}
@@ -52,3 +52,8 @@ def test_options_of_one_direction():
     options = {"fwd_num_warps": 4, "bwd_num_warps": 8}
     assert one_direction(options, "forward") == {"fwd_num_warps": 4}
     assert one_direction(options, "backward") == {"bwd_num_warps": 8}
+
+
+def test_the_guard_stays_where_a_tile_may_hold_no_key_of_a_row() -> None:
+    assert all("fwd_ROWS_GUARANTEED_SAFE" not in o for o in candidates("sliding_window", 128))
+    assert any("fwd_ROWS_GUARANTEED_SAFE" in o for o in candidates("causal", 128))
