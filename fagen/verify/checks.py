@@ -10,11 +10,12 @@ import torch
 
 from fagen.spec.variant import Variant
 from fagen.verify.cases import Case
+from fagen.verify.dense import dense
 from fagen.verify.inputs import Inputs, draw
 from fagen.verify.judge import judge
 from fagen.verify.poison import filled_by_torch, poisoned
 from fagen.verify.report import CaseResult
-from fagen.verify.yardstick import budget, dense
+from fagen.verify.yardstick import LARGEST_TILE, budget
 
 #: The dense PyTorch of a module evaluates in float32 or so; it is read more than it is run.
 REFERENCE_TOLERANCE = {"float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
@@ -48,7 +49,9 @@ def _attention(module: ModuleType, case: Case, inputs: Inputs, seed: int):
                              strict=True):  # fmt: skip
         if not torch.equal(_bits(x), bits):
             return (), f"the call changed its input {name}"
-    allowed = budget(inputs.setting, *inputs.exact, dtype=getattr(torch, case.dtype), seed=seed)
+    tile = LARGEST_TILE if case.tiles is None else max(max(m, n) for _, m, n in case.tiles)
+    dtype = getattr(torch, case.dtype)
+    allowed = budget(inputs.setting, *inputs.exact, dtype=dtype, seed=seed, tile=tile)
     measures, message = judge(found, allowed)
     for name in found:
         if not message and not torch.equal(_bits(found[name]), _bits(again[name])):

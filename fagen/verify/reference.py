@@ -160,10 +160,16 @@ def masked_scores(
     """Scores with -inf where masked, and the mask, both of the shape of `product` (scaled q.k)."""
     names = _index_names(setting, block)
     mask = evaluate(setting.variant.mask, names, setting.tensors).expand(product.shape)
-    score = evaluate(
-        setting.variant.score, {**names, "score": product}, setting.tensors, hook=hook
-    ).expand(product.shape)
+    score = scores_of(setting, block, product, hook=hook).expand(product.shape)
     return torch.where(mask, score, -math.inf), mask
+
+
+def scores_of(
+    setting: Setting, block: Block, product: torch.Tensor, *, hook: Hook | None = None
+) -> torch.Tensor:
+    """Scores before the mask, in a shape that broadcasts to the block's."""
+    names = {**_index_names(setting, block), "score": product}
+    return evaluate(setting.variant.score, names, setting.tensors, hook=hook)
 
 
 def sink_of(setting: Setting, block: Block, *, hook: Hook | None = None) -> torch.Tensor | None:

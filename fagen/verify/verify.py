@@ -184,7 +184,7 @@ class _Run:
 
 def _end(process: subprocess.Popen[str]) -> None:
     if process.poll() is None:
-        # The worker leads a session of its own, so what it started goes with it.
+        # The worker leads a process group of its own, so what it started goes with it.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, 9)
         process.wait()

@@ -7,9 +7,10 @@ import pytest
 import torch
 from formulas import FORMULAS
 
+from fagen.verify.dense import Rounding, _window_maximum, dense
 from fagen.verify.judge import judge
 from fagen.verify.reference import attention_reference, bind
-from fagen.verify.yardstick import QUANTITIES, Rounding, budget, dense
+from fagen.verify.yardstick import QUANTITIES, budget
 
 SEED = 20250
 
@@ -91,8 +92,8 @@ def test_yardstick_is_of_the_size_of_the_roundoff(dtype):
 
 
 def test_limit_nears_the_factor_where_there_is_much_to_average():
-    """Chance and storage fade: for 2**18 elements a limit is close to 1.25 yardsticks."""
-    setting, inputs = problem("full", (1, 4, 4, 512, 512), 128)
+    """Chance and storage fade: for 200,000 elements a limit is close to 1.25 yardsticks."""
+    setting, inputs = problem("full", (1, 4, 4, 384, 384), 128)
     found = budget(setting, *inputs, dtype=torch.float16, seed=SEED)
     for name in ("out", "dk", "dv"):
         assert 1.25 <= found.limit[name][0] / found.yardstick[name][0] < 1.32
@@ -153,7 +154,7 @@ def test_a_deviation_above_the_budget_fails_and_is_named(name):
 
 
 def test_a_single_wrong_element_fails_in_the_maximum():
-    setting, inputs = problem("full", (1, 4, 4, 256, 256), 64)
+    setting, inputs = problem("full", (1, 4, 4, 128, 128), 64)
     found = budget(setting, *inputs, dtype=torch.bfloat16, seed=SEED)
     values = as_module_would(found.truth.values, torch.bfloat16)
     values["out"][0, 2, 100, 5] += 0.05
@@ -209,3 +210,34 @@ def test_noise_disturbs_by_float32_roundings_only():
     assert 0 < abs(noisy[1] + 1e6) <= 4e6 * 2**-24
     assert noisy[2] == math.inf and math.isnan(noisy[3])
     assert torch.equal(replace(rounding, generator=None).noise(x[:2], x.abs), x[:2])
+
+
+@pytest.mark.parametrize("axis", [2, 3])
+@pytest.mark.parametrize("reach", [1, 2, 3, 5, 8, 100])
+def test_window_maximum(axis, reach):
+    x = torch.rand(2, 1, 11, 9, generator=torch.Generator().manual_seed(SEED)).double()
+    found = _window_maximum(x, axis, reach)
+    for i in range(x.shape[axis]):
+        around = slice(max(0, i - reach + 1), i + reach)
+        near = x.transpose(0, axis)[around].amax(0)
+        assert torch.equal(found.transpose(0, axis)[i], near)
+
+
+def test_a_bias_relative_to_a_tile_passes_for_that_tile_only():
+    """Steep ALiBi in float32, the bias measured from a point 300 keys away and returned in lse."""
+    setting, inputs = problem("alibi", (1, 4, 4, 330, 330))
+    steep = dict(setting.tensors, slopes=torch.tensor([4.0, 2.0, 3.0, 1.0]))
+    setting = replace(setting, tensors=steep)
+    q, k, v, grad_out, grad_lse = (x.float() for x in inputs)
+    leaves = [x.requires_grad_() for x in (q, k, v)]
+    slopes, row, key = steep["slopes"][:, None, None], torch.arange(330)[:, None], torch.arange(330)
+    scores = setting.scale * q @ k.mT + slopes * (key - 300)
+    scores = scores.masked_fill(key > row, -math.inf)
+    lse = torch.logsumexp(scores, -1)
+    out = torch.exp(scores - lse[..., None]) @ v
+    lse = lse - (slopes * (row - 300))[..., 0]
+    grads = torch.autograd.grad([out, lse], leaves, [grad_out, grad_lse])
+    found = dict(zip(QUANTITIES, (out.detach(), lse.detach(), *grads), strict=True))
+    for tile, passes in ((301, True), (1, False)):
+        allowed = budget(setting, *inputs, dtype=torch.float32, seed=SEED, tile=tile)
+        assert (judge(found, allowed)[1] == "") == passes
