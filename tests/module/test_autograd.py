@@ -149,7 +149,7 @@ def test_autocast_leaves_float64_alone():
     q, k, v = (x.double() for x in draw())
     with (
         torch.autocast("cpu", dtype=torch.float16),
-        pytest.raises(TypeError, match="float16, bfloat16 or float32, got torch.float64"),
+        pytest.raises(TypeError, match=r"float16, bfloat16 or float32, got torch\.float64"),
     ):
         CAUSAL.attention(q, k, v)
 

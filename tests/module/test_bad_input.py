@@ -164,7 +164,8 @@ TABLES = {
     "a list": (
         "document", dict(doc=[[0]]), TypeError,
         r"doc must be a tensor \[batch, kv_len\], got list"),
-    "rank": ("document", dict(doc=DOC[0]), ValueError, r"doc must be \[batch, kv_len\], got \[12\]"),
+    "rank": (
+        "document", dict(doc=DOC[0]), ValueError, r"doc must be \[batch, kv_len\], got \[12\]"),
     "no axis": ("prefix_lm", dict(prefix=torch.tensor(3, dtype=torch.int32)), ValueError,
                 r"prefix must be \[batch\], got \[\]"),
     "longer than the keys": (
@@ -225,12 +226,6 @@ def test_merge_refuses_states_of_different_shapes():
         WINDOW.merge(out, lse, out, lse[..., :9])
     with pytest.raises(ValueError, match="out_b must have shape"):
         WINDOW.merge(out, lse, out[..., :8], lse)
-
-
-@pytest.mark.native
-def test_cpu_tensors_without_the_interpreter():
-    with pytest.raises(ValueError, match=r"q must be on a GPU, got cpu: use reference\(\), or set"):
-        module("sliding_window").attention(Q, K, V)
 
 
 class TestWhatIsAccepted:

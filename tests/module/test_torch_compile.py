@@ -194,7 +194,9 @@ def test_operators_pass_the_checks_of_torch(name, layout):
     given += tuple(tables(name, 2, 20).values())
     flat = [16, 32, 4, 1] * 4
     forward = operands(mod, q, k, v, given, flat)
-    torch.library.opcheck(mod.forward_op, forward, test_utils=(*CHECKS, "test_aot_dispatch_dynamic"))
+    torch.library.opcheck(
+        mod.forward_op, forward, test_utils=(*CHECKS, "test_aot_dispatch_dynamic")
+    )
     out, lse = (x.detach() for x in mod.forward_op(*forward))
     q, k, v = (x.detach() for x in (q, k, v))
     rest = operands(mod, q, k, v, given, flat)

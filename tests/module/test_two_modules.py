@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 
 import torch
 from generated import check, import_source, inputs, module, shipped, tiles
@@ -36,8 +37,9 @@ def test_one_file_under_two_names():
         check(shipped("alibi"), mod, *inputs(1, 2, 1, 20, 20, 16), config=tiles(mod))
 
 
-def test_a_reloaded_module_works():
+def test_a_reloaded_module_works(monkeypatch):
     mod = import_source(render(shipped("softcap")), "reloaded_softcap")
+    monkeypatch.syspath_prepend(Path(mod.__file__).parent)
     kept = mod.attention
     mod = importlib.reload(mod)
     assert mod.attention is not kept
