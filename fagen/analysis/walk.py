@@ -260,8 +260,8 @@ def _disjoint(parts: list[_Names], steps: list[Let | Test]) -> None:
         if part.can_be_full:
             full_first = first
             if part.full_first is not part.first:
-                full_first = let("full_first", minimum(maximum(part.full_first, first), stop))
-            full_stop = let("full_stop", maximum(minimum(part.full_stop, stop), full_first))
+                full_first = let("full_first", maximum(part.full_first, first))
+            full_stop = let("full_stop", maximum(part.full_stop, full_first))
         else:
             full_first = full_stop = stop
         part.first, part.stop, part.full_first, part.full_stop = first, stop, full_first, full_stop

@@ -93,7 +93,9 @@ class Grammar:
         if op in ("neg", "abs", "invert"):
             return make(op, a)
         if op == "mul":
-            return make("mul", *self.rng.sample([a, self.one(self.number(), WINDOW, H, a)], 2))
+            return make(
+                "mul", *self.rng.sample([a, self.one(self.number(), WINDOW, COUNT, H, a)], 2)
+            )
         if op == "square":
             return make("mul", a, self.whole(deep - 1))
         if op in ("floordiv", "mod"):
@@ -120,6 +122,7 @@ class Grammar:
             table("doc", B, index), table("rank", index), table("order", index),
             table("start", B, index), table("key", index), table("doc", B, table("key", index)),
             table("rank", make("floordiv", index, const(2))), table("tree", index, KV),
+            table("doc", make("mod", index, const(2)), KV),
         )  # fmt: skip
 
     def comparison(self, deep: int) -> Expr:
@@ -153,6 +156,7 @@ class Grammar:
     def real_leaf(self) -> Expr:
         return self.one(
             make("float", Q), make("float", KV), make("float", make("sub", Q, KV)), CAP, BETA,
+            make("float", make("add", make("sub", KV, Q), self.number())),
             const(self.rng.choice([0.5, -1.0, 2.0, 0.25, -3.0])), table("bias", KV),
             table("lift", Q), table("slopes", H), table("pair", Q, KV),
         )  # fmt: skip
@@ -208,9 +212,12 @@ class Grammar:
         left, right = self.line(), self.line()
         shape = self.one("plain", "plain", "plain", "blocks", "abs", "extreme", "not")
         if shape == "blocks":
-            divisor = self.one(const(self.rng.randint(2, 9)), WINDOW)
+            size = self.rng.randint(2, 9)
+            divisor = self.one(const(size), const(size), const(-size), WINDOW, WINDOW)
             left = make("floordiv", left, divisor)
             right = self.one(right, make("floordiv", right, divisor))
+            if self.rng.random() < 0.3:
+                left = make("mul", self.number(-3, 3), left)
         if shape == "abs":
             left = make("abs", left)
         if shape == "extreme":
@@ -224,11 +231,14 @@ class Grammar:
         """Conjunctions and disjunctions of atoms, with a guest of any kind now and then."""
         if deep <= 0:
             return self.truth(1) if self.rng.random() < 0.1 else self.atom()
-        return make(
-            self.one("and", "and", "or", "bitand", "bitor"),
-            self.bounded(deep - 1),
-            self.bounded(deep - self.rng.randint(1, 2)),
-        )
+        left, right = self.bounded(deep - 1), self.bounded(deep - self.rng.randint(1, 2))
+        shape = self.one(*["two"] * 8, "not", "again")
+        if shape == "not":
+            return make("not", make(self.one("and", "or", "bitor"), left, right))
+        if shape == "again":
+            both = make("and", left, right)
+            return make("or", *self.rng.sample([both, self.one(left, right)], 2))
+        return make(self.one("and", "and", "or", "bitand", "bitor"), left, right)
 
     def mask(self) -> Expr:
         if self.rng.random() < 0.6:

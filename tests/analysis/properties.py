@@ -9,7 +9,7 @@ from __future__ import annotations
 from random import Random
 
 import numpy as np
-from grammar import Grammar
+from grammar import KV, WINDOW, B, Grammar, Q, table
 from scene import Scene, draw_scene, variant_of
 
 from fagen.analysis.evaluate import evaluate
@@ -19,7 +19,7 @@ from fagen.analysis.reading import TileReader
 from fagen.analysis.segments import Segment, solve
 from fagen.analysis.simulate import Visits, simulate, tile_count
 from fagen.analysis.walk import KEYS, QUERIES, Stream, Walk, plan_walk
-from fagen.spec.expr import TRUE, Expr, post_order
+from fagen.spec.expr import TRUE, Expr, const, make, name, post_order
 from fagen.spec.variant import Variant
 
 DECLARED = declared_ranges(variant_of())
@@ -78,13 +78,21 @@ def check_exact_walk(rng: Random) -> None:
     grammar = Grammar(rng)
     label = rng.choice(list(EXACT))
     mask = EXACT[label](grammar)
-    hold_exact(variant_of(mask), draw_scene(rng), may_break_full=label in BREAKS_FULL)
+    streams = (KEYS,) if label in HAS_GAPS else (KEYS, QUERIES)
+    hold_exact(variant_of(mask), draw_scene(rng), streams, may_break_full=label in BREAKS_FULL)
 
 
-def hold_exact(variant: Variant, scene: Scene, *, may_break_full: bool = False) -> None:
+def hold_exact(
+    variant: Variant,
+    scene: Scene,
+    streams: tuple[Stream, ...] = (KEYS, QUERIES),
+    *,
+    may_break_full: bool = False,
+) -> None:
     hold_walks(variant, scene)
     live = scene.grid(variant.mask)
-    for stream, matrix in ((KEYS, live), (QUERIES, live.T)):
+    for stream in streams:
+        matrix = live if stream is KEYS else live.T
         walk = plan_walk(variant, stream, declared_ranges(variant))
         for tile in range(tile_count(QUERIES if stream is KEYS else KEYS, scene.names)):
             seen = simulate(walk, tile, scene.names, scene.tensors)
@@ -109,11 +117,6 @@ def _empty_segments(walk: Walk, tile: int, scene: Scene) -> int:
 
 
 def _masks():
-    from grammar import KV, WINDOW, Q, make, table
-    from grammar import B as b
-
-    from fagen.spec.expr import const
-
     past = make("le", KV, Q)
     distance = make("sub", Q, KV)
     near = make("lt", distance, WINDOW)
@@ -129,9 +132,14 @@ def _masks():
         "unequal sides": lambda g: make(
             "and", make("le", make("sub", KV, Q), g.number(0, 9)), make("le", distance, WINDOW)
         ),
-        "prefix": lambda g: make("or", make("lt", KV, table("prefix", b)), past),
+        "prefix": lambda g: make("or", make("lt", KV, table("prefix", B)), past),
         "first keys": lambda g: make("and", past, make("or", make("lt", KV, g.number(0, 9)), near)),
-        "padding": lambda g: make("lt", KV, table("prefix", b)),
+        "three parts": lambda g: make(
+            "or",
+            make("lt", KV, g.number(0, 9)),
+            make("or", make("and", past, near), make("ge", KV, make("add", Q, g.number(9, 30)))),
+        ),
+        "padding": lambda g: make("lt", KV, table("prefix", B)),
         "multiple": lambda g: make(
             "le", make("mul", const(g.rng.randint(1, 4)), KV), make("add", Q, g.number())
         ),
@@ -141,8 +149,10 @@ def _masks():
 
 
 EXACT = _masks()
+#: Along the queries a union is tested, and a test finds the hull of what is live.
+HAS_GAPS = {"three parts"}
 #: Two segments may each hold a part of a tile that only their union fills.
-BREAKS_FULL = {"prefix", "first keys"}
+BREAKS_FULL = {"prefix", "first keys", "three parts"}
 
 
 # Tile reading
@@ -151,7 +161,12 @@ BREAKS_FULL = {"prefix", "first keys"}
 def check_reader(rng: Random) -> None:
     """(lo, hi) and (may, must) of every node hold over a random tile."""
     scene, grammar = draw_scene(rng), Grammar(rng)
-    root = rng.choice([grammar.mask, lambda: grammar.truth(3), lambda: grammar.whole(4)])()
+    root = grammar.one(
+        grammar.mask(),
+        grammar.truth(3),
+        grammar.whole(4),
+        make("mul", *(table("rank", grammar.one(KV, grammar.whole(1))) for _ in range(2))),
+    )
     stationary = rng.choice(["q", "kv"])
     q_idx, kv_idx = _tile(rng, scene.q_idx), _tile(rng, scene.kv_idx)
     known = corner_names(scene, stationary, q_idx, kv_idx)
@@ -187,8 +202,6 @@ def corner_names(scene: Scene, stationary: str, q_idx: np.ndarray, kv_idx: np.nd
 
 def check_exact_reading(rng: Random) -> None:
     """Monotone operations on one expression a side have bounds that are attained."""
-    from fagen.spec.expr import const, make
-
     scene = draw_scene(rng)
     q_idx, kv_idx = _tile(rng, scene.q_idx), _tile(rng, scene.kv_idx)
     left, right = _monotone(rng, "q_idx"), _monotone(rng, "kv_idx")
@@ -213,8 +226,6 @@ def check_exact_reading(rng: Random) -> None:
 
 def _monotone(rng: Random, index: str) -> Expr:
     """An expression of one index that rises with it, or falls."""
-    from fagen.spec.expr import const, make, name
-
     node = name(index)
     for _ in range(rng.randint(0, 3)):
         size = const(rng.randint(1, 5))
@@ -261,6 +272,8 @@ def hold_segments(mask: Expr, stream: Stream, scene: Scene, rng: Random) -> None
 
     q_idx, kv_idx = (rows, along) if stationary == "q" else (along, rows)
     known = corner_names(scene, stationary, q_idx, kv_idx)
+    # Bounds are found before any tile of the stream is chosen.
+    del known[str(stream.lo)], known[str(stream.hi)]
     live, covered = grid(mask).any(0), np.zeros(len(along), bool)
     for segment in segments:
         low, high, full_low, full_high, gate_may, gate_must = _ends(segment, known, scene)

@@ -142,6 +142,10 @@ def known_scores() -> list[tuple[str, Expr, str, str, str]]:
             "float(origin - kv_idx)", repr(LOG2E * 0.25), "(q_idx - origin) * 0.25",
         ),
         (
+            "squared distance", make("mul", distance, distance),
+            "float(q_idx - kv_idx) * float(q_idx - kv_idx)", repr(LOG2E), "0.0",
+        ),
+        (
             "chosen bias",
             make("add", SCORE, make("where", make("lt", KV, Q), bias, const(0.0))),
             f"qk * ({scaled}) + saturate(bias[kv_idx] if kv_idx < q_idx else 0.0) * {LOG2E!r}",

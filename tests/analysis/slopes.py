@@ -65,6 +65,7 @@ def ties() -> list[tuple[str, Expr, float, float]]:
         ("clamp low tie", make("clamp", one, s, const(2.0)), 1.0, 0.0),
         ("clamp high tie", make("clamp", one, zero, s), 1.0, 0.0),
         ("clamp crossed", make("clamp", zero, one, make("neg", s)), 1.0, -1.0),
+        ("clamp crossed under", make("clamp", const(-5.0), one, make("neg", s)), 1.0, -1.0),
         ("clamp crossed low", make("clamp", zero, s, const(-1.0)), 1.0, 0.0),
         ("where", make("where", positive, make("mul", s, s), s), 3.0, 6.0),
         ("where not", make("where", positive, make("mul", s, s), s), -3.0, 1.0),

@@ -107,7 +107,7 @@ def check_builders(rng: Random) -> None:
     scene, g = draw_scene(rng), Grammar(rng)
     a, b = g.whole(2), g.whole(2)
     if rng.random() < 0.3:
-        b = make("add", a, g.number())
+        b = make("add", a, g.number(-1, 1))
     if rng.random() < 0.3:
         a, b = g.number(), g.number()
     p, q = g.truth(2), rng.choice([g.truth(2), const(rng.random() < 0.5)])
@@ -138,6 +138,9 @@ def check_builders(rng: Random) -> None:
     ]
     for i, (node, expected) in enumerate(same):
         assert (scene.grid(node) == expected).all(), f"builder {i}: {node}"
+    undefined = Scene(scene.names, {**scene.tensors, "bias": scene.tensors["bias"] * np.nan})
+    asked = make(comparison, table("bias", KV), CAP)
+    assert (undefined.grid(build.negate(asked)) == ~undefined.grid(asked)).all(), f"not {asked}"
 
 
 # Index sets
@@ -203,7 +206,8 @@ def known_ranges() -> list[tuple[str, Expr, tuple[float, float]]]:
         ("wide", make("add", whole, one), (INT32[0] + 1, INT32[1] + 1)),
         ("float quotient", make("div", CAP, const(2.0)), (0.0005, math.inf)),
         ("quotient by zero", make("div", CAP, BETA), (-math.inf, math.inf)),
-        ("lost in infinity", make("sub", CAP, CAP), (-math.inf, math.inf)),
+        ("quotient by an end", make("div", CAP, make("abs", BETA)), (-math.inf, math.inf)),
+        ("lost in infinity", make("add", BETA, const(-math.inf)), (-math.inf, math.inf)),
         ("tanh", make("mul", make("tanh", BETA), const(3.0)), (-3.0, 3.0)),
         ("sigmoid", make("sigmoid", BETA), (0.0, 1.0)),
         ("floor", make("floor", make("clamp", BETA, const(-1.5), const(2.5))), (-2.0, 2.5)),
