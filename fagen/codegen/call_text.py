@@ -96,7 +96,7 @@ class CallText:
     def checked(self) -> str:
         """What `check_lines` read: the variant's own inputs, and q and k for their shapes."""
         read = set(re.findall(r"\w+", "\n".join(self.check_lines)))
-        own = [x.name for x in (*self.variant.tensors, *self.variant.parameters)]
+        own = [t.name for t in self.variant.tensors] + [p.name for p in self.variant.parameters]
         return ", ".join([*(x for x in ("q", "k") if x in read), *own])
 
     @property

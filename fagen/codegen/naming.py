@@ -106,7 +106,7 @@ def suggested_name(node: Expr) -> str:
         row, last, _ = node.args
         return f"{node.value}_{_places(*row.args, last)}".rstrip("_")
     if node.op == "row_of":
-        return f"{node.value}_row"
+        return f"{str(node.value).partition('+')[0]}_row"
     if node.op in ("saturate", "float", "int"):
         inner = node.args[0]
         return suggested_name(inner) if inner.args else f"{inner.value}_{node.op}"
@@ -124,6 +124,7 @@ _WORDS = {
 
 def _places(*nodes: Expr) -> str:
     """`b_q` for indices that mention b and q_idx."""
-    mentioned = [str(n.value) for n in post_order(*nodes) if n.op == "name"]
+    names = [str(n.value) for n in post_order(*nodes) if n.op == "name"]
+    mentioned = [n for n in names if not n.endswith("_offset")]
     short = [re.sub(r"_(idx|row|token|column)$", "", n) for n in mentioned]
     return "_".join(dict.fromkeys(short))

@@ -263,6 +263,11 @@ class ModulePlan:
         return "few" if self.query_walk is not None or bounded else "some"
 
     @property
+    def multiplies(self) -> bool:
+        """Whether any kernel needs the product of two tiles, such as that of q and k."""
+        return self.forward.reads_qk or self.dkdv.trains_qk
+
+    @property
     def narrows(self) -> bool:
         return self.query_walk is not None or self.key_walk is not None
 
@@ -407,17 +412,20 @@ class _Builder:
         before, header, start = loop_header(
             walk.masked if masked else walk.full, "masked" if masked else "full"
         )
-        scheduler.names.end_loop()
         score = texts["score"]
+        spread: tuple[str, ...] = ()
         if not {"q", "kv"} <= axes_of(self.tile.score):
-            sides = (own.block, walk.stream.block)
-            score = f"tl.zeros([{sides[0]}, {sides[1]}], tl.float32) + {score}"
+            # A row of scores would not broadcast over the tile by itself.
+            zeros = f"tl.zeros([{own.block}, {walk.stream.block}], tl.float32)"
+            variable = scheduler.names.fresh("spread")
+            score, spread = variable, (f"{variable} = {zeros} + {score}",)
+        scheduler.names.end_loop()
         return Loop(
             masked=masked,
             before=tuple(before),
             header=header,
             start=tuple(start),
-            lines=(*lines.get(Lifetime.TILE, ()), *lines.get(Lifetime.ELEMENT, ())),
+            lines=(*lines.get(Lifetime.TILE, ()), *lines.get(Lifetime.ELEMENT, ()), *spread),
             keep=texts.get("keep"),
             score=score,
             slope=texts.get("slope"),

@@ -13,6 +13,8 @@ from fagen.analysis.ranges import Range, range_of
 from fagen.spec.expr import Expr, const, kernel_node, make, name, rebuild, with_args
 from fagen.spec.variant import Tensor
 
+#: Indices that one line of a row's start may take.
+WIDEST_STEP = 2
 _PROVEN = {("b", "batch"), ("h", "heads"), ("kv_h", "kv_heads")}
 
 
@@ -26,11 +28,20 @@ def lower_reads(root: Expr, tensors: Mapping[str, Tensor], declared: Mapping[str
         if node.op != "read":
             return with_args(node, args)
         tensor_of = tensors[str(node.value)]
-        row = kernel_node("row_of", args[:-1], str(node.value), "int")
+        row = _row_of(str(node.value), args[:-1])
         guards = [_guard(tensor_of, i, index, declared) for i, index in enumerate(args)]
         return kernel_node("load", (row, args[-1], both(*guards)), str(node.value), node.type)
 
     return rebuild(root, change)
+
+
+def _row_of(tensor: str, indices: tuple[Expr, ...]) -> Expr:
+    """The row's start; of a table with many axes a part at a time, each with its own lifetime."""
+    row = kernel_node("row_of", indices[:WIDEST_STEP], tensor, "int")
+    for axis in range(WIDEST_STEP, len(indices), WIDEST_STEP):
+        step = indices[axis : axis + WIDEST_STEP]
+        row = kernel_node("row_of", (row, *step), f"{tensor}+{axis}", "int")
+    return row
 
 
 def _size(tensor: Tensor, axis: int) -> Expr:

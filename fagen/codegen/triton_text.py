@@ -132,12 +132,17 @@ class TritonText:
 
     @staticmethod
     def _row(node: Expr, args: list[Text]) -> Text:
+        # "t+2": on from a row that the first two indices gave.
+        table, _, first = str(node.value).partition("+")
+        base, taken = (args[0][0], 1) if first else (f"{table}_ptr", 0)
         # 64 bits: a table may hold more than 2**31 elements.
         steps = [
-            f"{_as_64(index, text)} * {node.value}_stride_{axis}"
-            for axis, (index, text) in enumerate(zip(node.args, args, strict=True))
+            f"{_as_64(index, text)} * {table}_stride_{axis}"
+            for axis, (index, text) in enumerate(
+                zip(node.args[taken:], args[taken:], strict=True), int(first or 0)
+            )
         ]
-        return " + ".join([f"{node.value}_ptr", *steps]), 9 if steps else ATOM
+        return " + ".join([base, *steps]), 9 if steps else ATOM
 
     def _load(self, node: Expr, args: list[Text]) -> str:
         row, last, guard = args

@@ -72,11 +72,11 @@ RESERVED = frozenset({
     "cu_seqlens_q", "delta", "deterministic", "device", "dk", "dkdv_kernel", "dlse", "dout",
     "dq", "dq_kernel", "dtype", "dv", "empty_like_heads", "flat_config", "forward_kernel",
     "forward_op", "grad", "grads", "has_fast_tanh", "head_dim_v", "inputs", "k", "k_cache",
-    "keys", "kv_offset", "list", "lse", "lse2", "made_once", "math", "max_seqlen_k",
-    "max_seqlen_q", "new_gradients", "out", "output", "partition", "prep_kernel", "q",
-    "q_offset", "return_lse", "row_state", "scale", "sink", "sizes", "table_at", "torch",
-    "triton", "tuple", "v", "v_cache", "values", "wanted", "wants", "wants_dkdv", "wants_dq",
-    "weights", "with_dense_rows", "x", "zip",
+    "key_walk_kernel", "keys", "kv_offset", "list", "lse", "lse2", "made_once", "math",
+    "max_seqlen_k", "max_seqlen_q", "new_gradients", "out", "output", "partition",
+    "prep_kernel", "q", "q_offset", "query_walk_kernel", "return_lse", "row_state", "scale",
+    "sink", "sizes", "table_at", "torch", "triton", "tuple", "v", "v_cache", "values", "wanted",
+    "wants", "wants_dkdv", "wants_dq", "weights", "with_dense_rows", "x", "zip",
 })  # fmt: skip
 #: Those of kernels, where parameters and lengths stand as they are and tensors as pointers.
 RESERVED_IN_KERNELS = frozenset({
@@ -90,7 +90,7 @@ RESERVED_IN_KERNELS = frozenset({
     "q_start", "qk", "row_base", "row_offsets", "rows", "running_max", "running_sum",
     "saturate", "scale_tile", "scores", "shift", "smaller_end", "some", "step", "stop",
     "store_tile", "sure", "sure_count", "sure_first", "sure_stop", "swap", "tile", "tl",
-    "unbroken", "v_head", "visited", "zero_tile",
+    "unbroken", "v_head", "visited", "walk", "zero_tile",
 })  # fmt: skip
 #: Families of such names: pointers and strides, makers of tables, parts of sums, ends of walks.
 RESERVED_FORMS = (
