@@ -1,7 +1,7 @@
 """Default launch configs as data: what a module uses until a tuner knows better.
 
-Picked by hand on an H200 (bf16, head dims 64 and 128) and, for every other GPU of
-device/gpus.py, shrunk until offline compilation says that they fit.
+Picked by hand on an H200 (bf16, head dims 64 and 128); for every other GPU of device/gpus.py, and
+for wider heads and elements, as large as offline compilation says that they fit.
 """
 
 from __future__ import annotations
@@ -62,52 +62,79 @@ TUNED: dict[tuple[str, Visits], tuple[ConfigRow, ...]] = {
         ConfigRow(224, 2, 64, 32, 64, 4, 3),
         ConfigRow(224, 2, 128, 32, 64, 4, 3),
     ),
-    ("dq", "some"): (ConfigRow(224, 2, 64, 64, 64, 4, 3),),
+    ("dq", "all"): (
+        ConfigRow(224, 2, 64, 128, 64, 4, 3),
+        ConfigRow(224, 2, 128, 128, 64, 8, 3),
+    ),
+    ("dq", "some"): (
+        ConfigRow(224, 2, 64, 64, 64, 4, 3),
+        ConfigRow(224, 2, 128, 128, 64, 8, 3),
+    ),
     ("dq", "few"): (
         ConfigRow(224, 2, 64, 64, 32, 4, 3),
         ConfigRow(224, 2, 128, 64, 64, 4, 2),
     ),
 }
 
-# Per role: large shared memory (sm_80, sm_90, sm_100), then 99 KiB (sm_86, sm_89, sm_120), then
-# 64 KiB (gfx942; the interpreter, too, takes the last rows).
+# Found by offline compilation: the largest tiles with which no shipped variant spills to speak of
+# (device/defaults.py). Least KiB: 224 for sm_90 and sm_100, 163 sm_80, 160 gfx950, 96 sm_86, sm_89
+# and sm_120, 0 gfx942 and the interpreter.
 CONFIGS: dict[str, tuple[ConfigRow, ...]] = {
     "forward": (
-        ConfigRow(160, 2, 64, 128, 64, 4, 3),
-        ConfigRow(160, 2, 128, 128, 64, 8, 3),
-        ConfigRow(160, 2, 256, 64, 32, 4, 2),
-        ConfigRow(160, 4, 64, 64, 32, 4, 2),
-        ConfigRow(160, 4, 128, 64, 32, 8, 2),
-        ConfigRow(96, 2, 64, 128, 64, 4, 2),
-        ConfigRow(96, 2, 128, 64, 32, 4, 2),
-        ConfigRow(96, 2, 256, 32, 32, 4, 1),
-        ConfigRow(96, 4, 64, 32, 32, 4, 2),
-        ConfigRow(0, 2, 64, 64, 32, 4, 1),
-        ConfigRow(0, 2, 128, 64, 16, 4, 1),
+        ConfigRow(0, 2, 64, 128, 64, 8, 3),
+        ConfigRow(96, 2, 128, 128, 64, 8, 3),
+        ConfigRow(0, 2, 128, 128, 64, 8, 2),
+        ConfigRow(224, 2, 256, 128, 32, 8, 3),
+        ConfigRow(163, 2, 256, 64, 32, 8, 2),
+        ConfigRow(160, 2, 256, 128, 32, 8, 2),
+        ConfigRow(96, 2, 256, 64, 32, 8, 2),
+        ConfigRow(0, 2, 256, 64, 32, 4, 2),
+        ConfigRow(0, 4, 64, 64, 32, 8, 2),
+        ConfigRow(0, 4, 128, 32, 64, 8, 2),
+        ConfigRow(163, 4, 256, 32, 32, 8, 2),
+        ConfigRow(160, 4, 256, 32, 32, 4, 2),
+        ConfigRow(96, 4, 256, 16, 16, 4, 2),
+        ConfigRow(0, 4, 256, 32, 32, 4, 2),
         ConfigRow(0, 4, 1 << 20, 16, 16, 4, 1),
     ),
     "dkdv": (
-        ConfigRow(160, 2, 64, 64, 64, 4, 3),
-        ConfigRow(160, 2, 128, 64, 128, 8, 3),
-        ConfigRow(160, 2, 256, 32, 32, 4, 1),
-        ConfigRow(160, 4, 64, 32, 32, 4, 2),
-        ConfigRow(160, 4, 128, 32, 32, 4, 1),
-        ConfigRow(96, 2, 64, 32, 64, 4, 2),
-        ConfigRow(96, 2, 128, 32, 32, 4, 1),
-        ConfigRow(0, 2, 64, 32, 32, 4, 1),
-        ConfigRow(0, 2, 128, 16, 32, 4, 1),
+        ConfigRow(163, 2, 64, 32, 128, 8, 2),
+        ConfigRow(160, 2, 64, 64, 64, 4, 2),
+        ConfigRow(96, 2, 64, 32, 128, 8, 2),
+        ConfigRow(0, 2, 64, 64, 64, 4, 2),
+        ConfigRow(163, 2, 128, 64, 64, 8, 2),
+        ConfigRow(160, 2, 128, 16, 64, 8, 2),
+        ConfigRow(96, 2, 128, 64, 64, 8, 2),
+        ConfigRow(0, 2, 128, 16, 64, 8, 2),
+        ConfigRow(163, 2, 256, 32, 32, 8, 2),
+        ConfigRow(160, 2, 256, 16, 32, 4, 2),
+        ConfigRow(96, 2, 256, 32, 32, 8, 2),
+        ConfigRow(0, 2, 256, 16, 32, 4, 2),
+        ConfigRow(163, 4, 64, 32, 32, 8, 2),
+        ConfigRow(160, 4, 64, 32, 32, 8, 1),
+        ConfigRow(96, 4, 64, 32, 32, 8, 2),
+        ConfigRow(0, 4, 64, 32, 32, 8, 1),
+        ConfigRow(0, 4, 128, 16, 32, 8, 2),
+        ConfigRow(163, 4, 256, 16, 32, 8, 2),
+        ConfigRow(160, 4, 256, 16, 32, 4, 1),
+        ConfigRow(96, 4, 256, 16, 32, 8, 2),
+        ConfigRow(0, 4, 256, 16, 32, 4, 1),
         ConfigRow(0, 4, 1 << 20, 16, 16, 4, 1),
     ),
     "dq": (
-        ConfigRow(160, 2, 64, 128, 64, 4, 3),
-        ConfigRow(160, 2, 128, 128, 64, 8, 3),
-        ConfigRow(160, 2, 256, 32, 32, 4, 1),
-        ConfigRow(160, 4, 64, 32, 32, 4, 2),
-        ConfigRow(160, 4, 128, 32, 32, 4, 1),
-        ConfigRow(96, 2, 64, 64, 32, 4, 2),
-        ConfigRow(96, 2, 128, 32, 32, 4, 1),
-        ConfigRow(0, 2, 64, 32, 32, 4, 1),
-        ConfigRow(0, 2, 128, 32, 16, 4, 1),
+        ConfigRow(96, 2, 64, 128, 64, 8, 2),
+        ConfigRow(0, 2, 64, 128, 32, 8, 2),
+        ConfigRow(163, 2, 128, 128, 64, 8, 2),
+        ConfigRow(0, 2, 128, 128, 32, 8, 2),
+        ConfigRow(224, 2, 256, 64, 32, 8, 2),
+        ConfigRow(163, 2, 256, 64, 64, 8, 2),
+        ConfigRow(160, 2, 256, 64, 32, 4, 2),
+        ConfigRow(96, 2, 256, 32, 32, 4, 2),
+        ConfigRow(0, 2, 256, 64, 32, 4, 2),
+        ConfigRow(0, 4, 64, 32, 32, 8, 2),
+        ConfigRow(0, 4, 128, 32, 32, 4, 2),
+        ConfigRow(224, 4, 256, 16, 32, 4, 1),
+        ConfigRow(0, 4, 256, 32, 16, 4, 2),
         ConfigRow(0, 4, 1 << 20, 16, 16, 4, 1),
     ),
     "prep": (ConfigRow(0, 4, 1 << 20, 64, 64, 4, 1),),

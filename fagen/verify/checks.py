@@ -91,8 +91,11 @@ def _configuration(module: ModuleType, case: Case) -> dict:
     if case.tiles is None:
         return {}
     return {
+        # A module whose score ignores q.k has no kernel for dq.
         "config": {
-            role: module.Config(block_m, block_n, 4, 2) for role, block_m, block_n in case.tiles
+            role: module.Config(block_m, block_n, 4, 2)
+            for role, block_m, block_n in case.tiles
+            if role in module.ROLES
         }
     }
 

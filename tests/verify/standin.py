@@ -18,7 +18,8 @@ class Config(NamedTuple):
     num_stages: int = 2
 
 
-DEFAULT = {role: Config(64, 32) for role in ("forward", "dkdv", "dq", "prep")}
+ROLES = ("forward", "dkdv", "dq", "prep")
+DEFAULT = {role: Config(64, 32) for role in ROLES}
 
 
 def attention(

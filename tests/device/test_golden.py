@@ -1,0 +1,42 @@
+"""Golden modules compile for every architecture, with both ends of the Triton range."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fagen.codegen.plan import plan_module
+from fagen.codegen.render import module_text
+from fagen.device.resources import Shape, compile_builds, default_builds
+from fagen.spec.load import find_variant, load_variant, shipped_names
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+EVERYWHERE = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120", "gfx942")
+TWO = ("sm_90", "gfx942")
+#: Tests of tiles and tables in the loop; a derivative that varies; a term of the row and a default.
+THREE = ("document", "gemma2_local", "alibi")
+SHAPE = Shape("bf16", 64)
+
+
+@pytest.fixture(scope="module", params=["installed", "newest"])
+def triton_path(request):
+    return None if request.param == "installed" else request.getfixturevalue("newest_triton")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", shipped_names())
+def test_every_kernel_compiles(name, triton_path):
+    variant = load_variant(find_variant(name))
+    plan = plan_module(variant)
+    kernels = module_text(plan).kernels
+    targets = EVERYWHERE if name in THREE else TWO
+    builds = default_builds([k.role for k in kernels], plan.visits, targets, [SHAPE])
+    module = GOLDEN / f"{name}.py"
+    results = compile_builds(variant, kernels, module, builds, workers=2, triton_path=triton_path)
+    bad = {
+        (build.role, build.target): (result.outcome, result.detail)
+        for build, result in zip(builds, results, strict=True)
+        if result.outcome not in ("ok", "spilled")
+    }
+    assert not bad and len(results) >= 4 * len(targets)
