@@ -39,7 +39,10 @@ def words(texts: Iterable[str | None]) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Loop:
-    """One loop over tiles. `lines` are ready; the texts name what they computed.
+    """One loop over tiles. `tile_lines` and `lines` are ready; the texts name what they computed.
+
+    `tile_lines` concern vectors of the streamed side and stand before the products, so that no load
+    of theirs falls between the start of an asynchronous product and its use.
 
     `keep` is the mask with the end of the streamed side, None for full tiles. `slope` is
     d(score')/d(score) where it is not constant; `row_shift` what is subtracted before exp2.
@@ -49,6 +52,7 @@ class Loop:
     before: tuple[str, ...]
     header: str
     start: tuple[str, ...]
+    tile_lines: tuple[str, ...]
     lines: tuple[str, ...]
     keep: str | None
     score: str
@@ -58,7 +62,7 @@ class Loop:
 
     def texts(self) -> list[str | None]:
         named = (self.keep, self.score, self.slope, self.row_shift)
-        return [*self.before, self.header, *self.start, *self.lines, *named]
+        return [*self.before, self.header, *self.start, *self.tile_lines, *self.lines, *named]
 
     @property
     def scores(self) -> str:
@@ -178,7 +182,12 @@ class WalkPlan(_Uses):
             (False, False): block,
         }[self.by_batch, self.by_head]
         lines = [f"walk = walk_ptr + ({row}) * {len(self.results)}"]
-        lines += [f"{r} = tl.load(walk + {i})" for i, r in enumerate(self.results)]
+        least = "0"
+        for i, result in enumerate(self.results):
+            # The ends ascend. Said again here, since ptxas gives up on overlapping the products of
+            # loops whose counts it cannot bound (C7515).
+            lines.append(f"{result} = tl.maximum(tl.load(walk + {i}), {least})")
+            least = result
         return tuple(WalkStep(line) for line in lines)
 
     def programs(self, blocks: str) -> str:
@@ -417,7 +426,7 @@ class _Builder:
         if not {"q", "kv"} <= axes_of(self.tile.score):
             # A row of scores would not broadcast over the tile by itself.
             zeros = f"tl.zeros([{own.block}, {walk.stream.block}], tl.float32)"
-            variable = scheduler.names.fresh("spread")
+            variable = scheduler.names.fresh("spread", in_loop=True)
             score, spread = variable, (f"{variable} = {zeros} + {score}",)
         scheduler.names.end_loop()
         return Loop(
@@ -425,7 +434,8 @@ class _Builder:
             before=tuple(before),
             header=header,
             start=tuple(start),
-            lines=(*lines.get(Lifetime.TILE, ()), *lines.get(Lifetime.ELEMENT, ()), *spread),
+            tile_lines=tuple(lines.get(Lifetime.TILE, ())),
+            lines=(*lines.get(Lifetime.ELEMENT, ()), *spread),
             keep=texts.get("keep"),
             score=score,
             slope=texts.get("slope"),
