@@ -51,6 +51,7 @@ def run(check: str) -> str:
     from mutants import CHECKS
 
     file, seeds = CHECKS[check]
+    seed = 0
     try:
         function = getattr(importlib.import_module(file), f"check_{check}")
         for seed in range(seeds):
@@ -58,7 +59,7 @@ def run(check: str) -> str:
     except SLIPS as error:
         return f"invalid: {error!r}"
     except Exception as error:
-        return f"killed: {error!r}"[:300]
+        return f"killed by seed {seed}: {error!r}"[:300]
     return "survived"
 
 

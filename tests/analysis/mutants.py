@@ -14,18 +14,18 @@ from typing import NamedTuple
 
 #: Which file holds each check, and how many seeds it gets.
 CHECKS = {
-    "walk": ("properties", 400),
+    "walk": ("properties", 250),
     "exact_walk": ("properties", 250),
-    "reader": ("properties", 2500),
-    "exact_reading": ("properties", 400),
-    "segments": ("properties", 1500),
-    "ranges": ("values", 2500),
+    "reader": ("properties", 1200),
+    "exact_reading": ("properties", 200),
+    "segments": ("properties", 1000),
+    "ranges": ("values", 1200),
     "known_ranges": ("values", 1),
     "builders": ("values", 300),
-    "products": ("scores", 400),
+    "products": ("scores", 300),
     "score": ("scores", 800),
     "known_scores": ("scores", 1),
-    "derivative": ("slopes", 800),
+    "derivative": ("slopes", 300),
     "ties": ("slopes", 1),
 }
 

@@ -116,6 +116,15 @@ def _empty_segments(walk: Walk, tile: int, scene: Scene) -> int:
     return sum(max(e[0], along[0]) >= min(e[1], along[-1] + 1) for e in ends)
 
 
+def three_parts(grammar: Grammar) -> Expr:
+    """The first keys, a band, and what lies far ahead, in any order."""
+    first = make("lt", KV, grammar.number(0, 9))
+    past, near = make("le", KV, Q), make("lt", make("sub", Q, KV), WINDOW)
+    ahead = make("ge", KV, make("add", Q, grammar.number(9, 30)))
+    a, b, c = grammar.rng.sample([first, make("and", past, near), ahead], 3)
+    return make("or", make("or", a, b), c)
+
+
 def _masks():
     past = make("le", KV, Q)
     distance = make("sub", Q, KV)
@@ -134,11 +143,7 @@ def _masks():
         ),
         "prefix": lambda g: make("or", make("lt", KV, table("prefix", B)), past),
         "first keys": lambda g: make("and", past, make("or", make("lt", KV, g.number(0, 9)), near)),
-        "three parts": lambda g: make(
-            "or",
-            make("lt", KV, g.number(0, 9)),
-            make("or", make("and", past, near), make("ge", KV, make("add", Q, g.number(9, 30)))),
-        ),
+        "three parts": three_parts,
         "padding": lambda g: make("lt", KV, table("prefix", B)),
         "multiple": lambda g: make(
             "le", make("mul", const(g.rng.randint(1, 4)), KV), make("add", Q, g.number())

