@@ -82,7 +82,7 @@ class ReferenceText:
         if "score" in outputs:
             # `score` in the texts still means the scaled product, so the mask comes after.
             value = texts["score"]
-            if not {"q", "kv"} <= axes_of(outputs["score"]):
+            if not {"b", "h", "q", "kv"} <= axes_of(outputs["score"]):
                 value = f"torch.zeros_like(score) + {value}"
             lines.append(f"score = {value}")
         if "mask" in outputs:

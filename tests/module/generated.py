@@ -121,7 +121,8 @@ def with_gradients(attend, q, k, v, *, seed: int = 1, loss: str = "both") -> Val
     if loss in ("lse", "both"):
         outputs, grads = [*outputs, lse], [*grads, dlse.to(lse.dtype)]
     pairs = [(x, g) for x, g in zip(outputs, grads, strict=True) if x.requires_grad]
-    found = torch.autograd.grad(*zip(*pairs, strict=True), (q, k, v), allow_unused=True)
+    outputs, grads = (list(x) for x in zip(*pairs, strict=True))
+    found = torch.autograd.grad(outputs, (q, k, v), grads, allow_unused=True)
     filled = (
         torch.zeros_like(x) if g is None else g for x, g in zip((q, k, v), found, strict=True)
     )

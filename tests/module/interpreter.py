@@ -8,7 +8,9 @@ import sys
 
 import pytest
 
-OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--tb=short")
+#: The last two plugins collect all garbage after a run, which takes longer than most tests here.
+UNUSED = ("cacheprovider", "xdist", "unraisableexception", "threadexception")
+OPTIONS = ("-q", "--tb=short", *(f"-pno:{name}" for name in UNUSED))
 
 
 class Reports:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -14,7 +15,7 @@ CUTS = [(0, 17, 50), (0, 1, 50), (0, 50, 50), (0, 0, 50), (0, 16, 32, 50)]
 def in_parts(mod, cuts, q_offset, **keywords):
     def attend(q, k, v):
         state = None
-        for start, stop in zip(cuts, cuts[1:], strict=False):
+        for start, stop in itertools.pairwise(cuts):
             part = mod.attention(
                 q, k[:, :, start:stop], v[:, :, start:stop], kv_offset=start, q_offset=q_offset,
                 return_lse=True, config=tiles(mod), **keywords,

@@ -45,16 +45,16 @@ WRITTEN = {
     "lengths": "mask: kv_idx * q_len <= q_row * kv_len + heads + batch",
     "switch": "parameters: {strict: {type: bool, default: true}}\n"
     "mask: kv_idx < q_idx or (not strict and kv_idx == q_idx)",
-    "mask of a parameter": "parameters: {all: {type: bool, default: true}}\nmask: all",
+    "mask of a parameter": "parameters: {everything: {type: bool, default: true}}\nmask: everything",
     "free length": "tensors: {bias: {shape: [heads, n], dtype: float32}}\n"
     "score: score + bias[h, clamp(q_idx - kv_idx, 0, n - 1)]",
     "outside": "tensors: {bias: {shape: [heads, n], dtype: float32}}\n"
     "score: score + bias[h, q_idx - kv_idx]",
-    "packed names": "tensors: {x: {shape: [total_kv], dtype: float32, default: kv_token / 8}}\n"
-    "score: score + x[kv_token] * q_token / (total_q + total_kv)",
-    "default by a parameter": "parameters: {n: {type: int, default: 8, min: 1}}\n"
-    "tensors: {x: {shape: [heads, n], dtype: float32, default: 1 / (h + n)}}\n"
-    "score: score + x[h, kv_idx % n]",
+    "packed names": "tensors: {shift: {shape: [total_kv], dtype: float32, default: kv_token / 8}}\n"
+    "score: score + shift[kv_token] * q_token / (total_q + total_kv)",
+    "as wide as a parameter": "parameters: {n: {type: int, default: 8, min: 1}}\n"
+    "tensors: {bias: {shape: [heads, n], dtype: float32, default: 1 / (h + 2)}}\n"
+    "score: score + bias[h, kv_idx % n]",
     "membership": "tensors: {chosen: {shape: [batch, q_len, 3], dtype: int32}}\n"
     "mask: kv_idx // 8 in chosen[b, q_row, :]",
     "power": "score: score ** 3 + abs(score) ** 1.5",
@@ -102,7 +102,7 @@ def test_written(name):
 
 
 def test_parameters_are_read_at_the_call():
-    variant, mod = written(WRITTEN["default by a parameter"])
+    variant, mod = written(WRITTEN["as wide as a parameter"])
     for n in (1, 3, 8):
         compare(variant, mod, n=n)
     variant, mod = written(WRITTEN["switch"])
