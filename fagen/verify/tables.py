@@ -71,8 +71,7 @@ def draw_tables(
             continue
         shape = [d if isinstance(d, int) else int(sizes[d]) for d in tensor.shape]
         dtype = getattr(torch, tensor.dtype)
-        table = _draw(tensor, shape, case, generator).to(dtype)
-        found[tensor.name] = _padded(table) if case.tables == "nan_padded" else table
+        found[tensor.name] = _draw(tensor, shape, case, generator).to(dtype)
     return found
 
 
@@ -111,7 +110,7 @@ def _runs(shape: list[int], generator: torch.Generator, *, starts: bool) -> torc
     return edge.to(torch.int64).cumsum(-1)
 
 
-def _padded(table: torch.Tensor) -> torch.Tensor:
+def padded(table: torch.Tensor) -> torch.Tensor:
     """The same table inside a larger one whose rest must never be read."""
     poison: float | int | bool
     if table.dtype.is_floating_point:

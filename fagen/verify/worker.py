@@ -48,8 +48,8 @@ def main(request_path: str) -> int:
             result = run_case(variant, module, case, device, seed + index)
             fatal = False
         except Exception as error:
-            message = _last_lines(error)
-            result, fatal = CaseResult(case.name, "crashed", message=message), device == "cuda"
+            result = CaseResult(case.name, "crashed", message=_last_lines(error))
+            fatal = device == "cuda" and _device_is_lost()
         _say({"result": result.to_json()})
         if fatal:
             # After an illegal access every later call in this process would fail too.
@@ -65,6 +65,14 @@ def _load(path: Path) -> ModuleType:
     sys.modules[path.stem] = module
     spec.loader.exec_module(module)
     return module
+
+
+def _device_is_lost() -> bool:
+    try:
+        torch.cuda.synchronize()
+    except RuntimeError:
+        return True
+    return False
 
 
 def _describe(device: str) -> str:
