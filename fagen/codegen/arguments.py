@@ -56,7 +56,7 @@ def candidates(kernel: str, variant: Variant) -> list[Argument]:
         ("BLOCK_M", "config.BLOCK_M"),
         ("BLOCK_N", "config.BLOCK_N"),
         ("HAS_DLSE", "dlse is not None"),
-        ("FAST_TANH", "has_fast_tanh(q.device)"),
+        ("FAST_TANH", "has_fast_tanh(q.device, q.dtype)"),
     ):
         found.append(Argument(name, value, constexpr=True))
     return found
