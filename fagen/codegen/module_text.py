@@ -133,6 +133,10 @@ class ModuleText:
         return "floor_div" in self.plan.own_functions
 
     @property
+    def uses_load_streamed(self) -> bool:
+        return "load_streamed" in self.plan.own_functions
+
+    @property
     def uses_floor_mod(self) -> bool:
         return "floor_mod" in self.plan.own_functions
 

@@ -52,7 +52,11 @@ class Scheduler:
         return lower_reads(node, self.tensors, self.declared)
 
     def printer(self, *roots: Expr) -> TritonText:
-        return TritonText(ranges(self.declared, *roots), self.tensors, self.in_range, self.fast)
+        def is_streamed(node: Expr) -> bool:
+            return self.role.lifetime(axes_of(node)) == Lifetime.TILE
+
+        bounds = ranges(self.declared, *roots)
+        return TritonText(bounds, self.tensors, self.in_range, is_streamed, self.fast)
 
     def emit(self, outputs: Iterable[tuple[str, Expr]]) -> tuple[Lines, dict[str, str]]:
         """(this loop's lines by lifetime, {label: text}) that compute every output.

@@ -7,7 +7,7 @@ operands are known to be nonnegative; sums and products that may pass 2**31 are 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from fagen.analysis.ranges import Range, needs_64_bits
@@ -33,16 +33,21 @@ _CALLS = {
 }  # fmt: skip
 _WIDENED = ("add", "sub", "mul", "neg", "shl")
 #: Calls that are functions of the generated module, not of Triton.
-OWN_FUNCTIONS = ("tanh", "saturate", "floor_div", "floor_mod")
+OWN_FUNCTIONS = ("tanh", "saturate", "floor_div", "floor_mod", "load_streamed")
 
 
 @dataclass(frozen=True)
 class TritonText:
-    """Prints nodes for kernels. `in_range` names the bool vector of rows inside the sequence."""
+    """Prints nodes for kernels.
+
+    `in_range` names the bool vector of rows inside the sequence; `is_streamed` tells whether a node
+    is a vector along the streamed side.
+    """
 
     ranges: Mapping[Expr, Range]
     tensors: Mapping[str, Tensor]
     in_range: str
+    is_streamed: Callable[[Expr], bool]
     fast: bool = True
 
     def text(self, node: Expr, args: list[Text]) -> Text:
@@ -146,10 +151,13 @@ class TritonText:
 
     def _load(self, node: Expr, args: list[Text]) -> str:
         row, last, guard = args
-        load = f"tl.load({wrap(row, 9)} + {wrap(last, 10)}"
-        if node.args[2].op != "const":
-            load += f", mask={guard[0]}, other=0"
-        load += ")"
+        pointers = f"{wrap(row, 9)} + {wrap(last, 10)}"
+        if node.args[2].op == "const":
+            load = f"tl.load({pointers})"
+        elif self.is_streamed(node):
+            load = f"load_streamed({pointers}, {guard[0]})"
+        else:
+            load = f"tl.load({pointers}, mask={guard[0]}, other=0)"
         dtype = self.tensors[str(node.value)].dtype
         if dtype in ("float16", "bfloat16", "float64"):
             return f"{load}.to(tl.float32)"
