@@ -70,7 +70,8 @@ def _of_variant(variant: Variant) -> list[Argument]:
             value = f"{t.name}.stride({axis})"
             found.append(Argument(f"{t.name}_stride_{axis}", value, runtime_int=True))
     for p in variant.parameters:
-        found.append(Argument(p.name, p.name, runtime_int=p.type != "float"))
+        value = f"int({p.name})" if p.type == "bool" else p.name
+        found.append(Argument(p.name, value, runtime_int=p.type != "float"))
     for free, value in free_dimensions(variant):
         found.append(Argument(free, value, runtime_int=True))
     return found

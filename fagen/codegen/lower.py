@@ -22,10 +22,18 @@ _DENSE = {
 
 
 def dense(variant: Variant) -> Variant:
-    """The variant with packed positions written as rows and columns of one dense batch."""
+    """The variant with packed positions written as rows and columns of one dense batch.
+
+    Kernels get a bool parameter as an int: Triton's interpreter takes no bools.
+    """
+    flags = {
+        name(p.name, "bool"): make("gt", name(p.name), const(0))
+        for p in variant.parameters
+        if p.type == "bool"
+    }
 
     def change(node: Expr) -> Expr:
-        return lower_powers(substitute(node, _DENSE))
+        return lower_powers(substitute(substitute(node, _DENSE), flags))
 
     return replace(
         variant,

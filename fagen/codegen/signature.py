@@ -19,7 +19,7 @@ _TABLES = {
     "bool": "u1", "int8": "i8", "uint8": "u8", "int16": "i16", "int32": "i32", "int64": "i64",
     "float16": "fp16", "bfloat16": "bf16", "float32": "fp32",
 }  # fmt: skip
-_SCALARS = {"int": "i32", "float": "fp32", "bool": "u1"}
+_SCALARS = {"int": "i32", "float": "fp32", "bool": "i32"}
 #: Per-row vectors, always float32; every other pointer is a matrix or a table.
 _VECTORS = ("lse", "dlse", "row_state")
 
