@@ -45,7 +45,8 @@ WRITTEN = {
     "lengths": "mask: kv_idx * q_len <= q_row * kv_len + heads + batch",
     "switch": "parameters: {strict: {type: bool, default: true}}\n"
     "mask: kv_idx < q_idx or (not strict and kv_idx == q_idx)",
-    "mask of a parameter": "parameters: {everything: {type: bool, default: true}}\nmask: everything",
+    "mask of a parameter": "parameters: {everything: {type: bool, default: true}}\n"
+    "mask: everything",
     "free length": "tensors: {bias: {shape: [heads, n], dtype: float32}}\n"
     "score: score + bias[h, clamp(q_idx - kv_idx, 0, n - 1)]",
     "outside": "tensors: {bias: {shape: [heads, n], dtype: float32}}\n"

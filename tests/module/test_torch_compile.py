@@ -5,51 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 from generated import inputs, module, tables, tiles, written
-from torch import nn
+from small_model import Model, gradients
 
 CAUSAL, WINDOW, SOFTCAP = module("causal"), module("sliding_window"), module("softcap")
 CHECKS = ("test_schema", "test_autograd_registration", "test_faketensor")
-
-
-class Block(nn.Module):
-    """One transformer layer, 2 heads over 1 of width 16."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.norm = nn.LayerNorm(32)
-        self.project = nn.Linear(32, 64)
-        self.leave = nn.Linear(32, 32)
-        self.mlp = nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.Linear(64, 32))
-
-    def forward(self, x, window):
-        batch, length, _ = x.shape
-        q, k, v = self.project(self.norm(x)).split((32, 16, 16), -1)
-        q = q.view(batch, length, 2, 16).transpose(1, 2)
-        k, v = (y.view(batch, length, 1, 16).transpose(1, 2) for y in (k, v))
-        out, lse = WINDOW.attention(
-            q, k, v, window=window, return_lse=True, config=tiles(WINDOW, 32, 32)
-        )
-        out = out * torch.sigmoid(lse)[..., None]
-        x = x + self.leave(out.transpose(1, 2).reshape(batch, length, 32))
-        return x + self.mlp(x)
-
-
-class Model(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.blocks = nn.ModuleList([Block(), Block()])
-
-    def forward(self, x, window=9):
-        for block in self.blocks:
-            x = block(x, window)
-        return x
-
-
-def gradients(model, run, x):
-    model.zero_grad()
-    out = run(x)
-    out.square().mean().backward()
-    return [out.detach(), *(p.grad.clone() for p in model.parameters())]
 
 
 def assert_same(found, expected):
@@ -61,7 +20,7 @@ def assert_same(found, expected):
 def test_a_compiled_model_equals_eager(backend):
     torch.manual_seed(0)
     torch.compiler.reset()
-    model, x = Model(), torch.randn(1, 35, 32)
+    model, x = Model(16, tiles(WINDOW, 32, 32)), torch.randn(1, 35, 32)
     compiled = torch.compile(model, fullgraph=True, backend=backend)
     assert_same(gradients(model, compiled, x), gradients(model, model, x))
 
