@@ -65,6 +65,8 @@ def whole_tiles(stream: Stream, scene: Scene, columns: np.ndarray) -> set[int]:
 def _hold_visits(seen: Visits, stream: Stream, scene: Scene, rows: np.ndarray) -> None:
     visited = [*seen.masked, *seen.full]
     assert len(visited) == len(set(visited)), f"visited twice: {seen}"
+    for tiles in (seen.masked, seen.full):
+        assert list(tiles) == sorted(tiles), f"out of order: {seen}"
     assert set(visited) <= set(range(tile_count(stream, scene.names))), f"outside: {seen}"
     missed = tiles_with(stream, scene, rows.any(0)) - set(visited)
     assert not missed, f"live tiles not visited: {missed} of {seen}"
