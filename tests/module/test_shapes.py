@@ -1,6 +1,7 @@
 """Head widths, head counts and where the first query stands (public faults, third section).
 
-Of that section, the packed sequences and decode have no kernels yet.
+Of that section, packed sequences and decode have no kernels yet; nor have the gradients of tables,
+of which only the score that ignores q.k and the deterministic backward are tested here.
 """
 
 from __future__ import annotations
