@@ -18,7 +18,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 NEWEST := $(VENV)/triton-newest
 
 .DELETE_ON_ERROR:
-.PHONY: venv demo test lint types golden wheel clean
+.PHONY: venv demo test lint types golden defaults wheel clean
 
 venv: $(VENV)/.installed
 
@@ -40,8 +40,11 @@ $(NEWEST)/.installed: | $(VENV)/.installed
 	@touch $@
 
 demo: venv
-	$(BIN)/fagen build variants/sliding_window.yaml
 	$(BIN)/fagen explain variants/sliding_window.yaml
+	@echo
+	$(BIN)/fagen build variants/sliding_window.yaml
+	@echo
+	$(BIN)/fagen build variants/sliding_window.yaml --check
 
 lint: venv
 	$(BIN)/ruff check .
@@ -54,7 +57,11 @@ test: lint types $(NEWEST)/.installed
 	FAGEN_NEWEST_TRITON=$(CURDIR)/$(NEWEST) $(BIN)/python -m pytest $(PYTEST_ARGS)
 
 golden: venv
-	$(BIN)/python -m pytest -k golden --update-golden
+	$(BIN)/python -m pytest -q tests/codegen/test_golden.py -k test_golden --update-golden
+
+# Every default config on every GPU, compiled: about half an hour on two cores.
+defaults: venv
+	$(BIN)/python -m fagen.device.defaults
 
 wheel: venv
 	$(BIN)/python -m build --wheel
