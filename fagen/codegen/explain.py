@@ -12,9 +12,10 @@ from fagen.analysis.axes import axes_by_node
 from fagen.analysis.rewrites import TileScore
 from fagen.analysis.segments import Segment
 from fagen.analysis.walk import Let, Test, TileRange, Walk
+from fagen.codegen.kernel_plan import KernelPlan
 from fagen.codegen.lifetimes import Lifetime, Role
 from fagen.codegen.lower import separated
-from fagen.codegen.plan import KernelPlan, ModulePlan
+from fagen.codegen.plan import ModulePlan
 from fagen.spec.expr import FALSE, LOG2E, TRUE, Expr, is_const, post_order
 from fagen.spec.text import to_text
 

@@ -8,8 +8,9 @@ from functools import cached_property
 
 from fagen.codegen.call_text import CallText, docstring
 from fagen.codegen.configs import ROLES, ConfigRow, rows_of
+from fagen.codegen.kernel_plan import words
 from fagen.codegen.kernel_text import KernelText
-from fagen.codegen.plan import ModulePlan, words
+from fagen.codegen.plan import ModulePlan
 from fagen.codegen.reference_text import ReferenceText, default_operands, default_sizes
 from fagen.codegen.torch_text import torch_lines
 from fagen.spec.expr import names_in

@@ -1,9 +1,7 @@
-"""`KernelPlan`: one role of one variant with every decision taken; templates only print it."""
+"""`ModulePlan`: every decision for the kernels of a module, taken from its variant."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from fagen.analysis.axes import axes_of
@@ -14,6 +12,7 @@ from fagen.analysis.ranges import Range, declared_ranges
 from fagen.analysis.rewrites import ORIGIN, TileScore, in_terms_of_qk, tile_score
 from fagen.analysis.walk import KEYS, QUERIES, Stream, Test, Walk, plan_walk
 from fagen.codegen.configs import Visits
+from fagen.codegen.kernel_plan import KernelPlan, Loop, WalkPlan, words
 from fagen.codegen.lifetimes import (
     BACKWARD_DKDV,
     BACKWARD_DQ,
@@ -26,218 +25,9 @@ from fagen.codegen.lifetimes import (
 from fagen.codegen.lower import dense, separated
 from fagen.codegen.schedule import Scheduler
 from fagen.codegen.triton_text import OWN_FUNCTIONS
-from fagen.codegen.walk_lines import WalkLines, WalkStep, loop_header, range_ends
+from fagen.codegen.walk_lines import WalkLines, loop_header, range_ends
 from fagen.spec.expr import LOG2E, TRUE, Expr, const, is_const, make, name, substitute
 from fagen.spec.variant import SCORE, Variant
-
-_WORD = re.compile(r"[A-Za-z_]\w*")
-
-
-def words(texts: Iterable[str | None]) -> frozenset[str]:
-    return frozenset(w for text in texts if text for w in _WORD.findall(text))
-
-
-@dataclass(frozen=True)
-class Loop:
-    """One loop over tiles. `tile_lines` and `lines` are ready; the texts name what they computed.
-
-    `tile_lines` concern vectors of the streamed side and stand before the products, so that no load
-    of theirs falls between the start of an asynchronous product and its use.
-
-    `keep` is the mask with the end of the streamed side, None for full tiles. `slope` is
-    d(score')/d(score) where it is not constant; `row_shift` what is subtracted before exp2.
-    """
-
-    masked: bool
-    before: tuple[str, ...]
-    header: str
-    start: tuple[str, ...]
-    tile_lines: tuple[str, ...]
-    lines: tuple[str, ...]
-    keep: str | None
-    score: str
-    slope: str | None = None
-    row_shift: str | None = None
-    post_scale: str | None = None
-
-    def texts(self) -> list[str | None]:
-        named = (self.keep, self.score, self.slope, self.row_shift)
-        return [*self.before, self.header, *self.start, *self.tile_lines, *self.lines, *named]
-
-    @property
-    def scores(self) -> str:
-        return "scores" if self.masked else self.score
-
-    @property
-    def selects_gradient(self) -> bool:
-        return self.masked and self.slope is not None
-
-    @property
-    def update_operands(self) -> str:
-        return ", ".join(t for t in (self.scores, self.post_scale, "v") if t)
-
-    @property
-    def uses_kv_idx(self) -> bool:
-        return "kv_idx" in words(self.texts())
-
-    @property
-    def uses_kv_column(self) -> bool:
-        return not words(self.texts()).isdisjoint({"kv_idx", "kv_column"})
-
-    @property
-    def uses_q_idx(self) -> bool:
-        return "q_idx" in words(self.texts())
-
-    @property
-    def uses_q_row(self) -> bool:
-        return not words(self.texts()).isdisjoint({"q_idx", "q_row"})
-
-
-class _Uses:
-    """What a template asks about the variables that a kernel's lines mention."""
-
-    uses: frozenset[str]
-
-    def _uses(self, *names: str) -> bool:
-        return not self.uses.isdisjoint(names)
-
-    @property
-    def uses_q_row(self) -> bool:
-        return self._uses("q_idx", "q_row", "q_in_range")
-
-    @property
-    def uses_q_idx(self) -> bool:
-        return self._uses("q_idx")
-
-    @property
-    def uses_q_in_range(self) -> bool:
-        return self._uses("q_in_range")
-
-    @property
-    def uses_q_corners(self) -> bool:
-        return self._uses("q_lo", "q_hi")
-
-    @property
-    def uses_q_hi(self) -> bool:
-        return self._uses("q_hi")
-
-    @property
-    def uses_kv_column(self) -> bool:
-        return self._uses("kv_idx", "kv_column", "kv_in_range")
-
-    @property
-    def uses_kv_idx(self) -> bool:
-        return self._uses("kv_idx")
-
-    @property
-    def uses_kv_in_range(self) -> bool:
-        return self._uses("kv_in_range")
-
-    @property
-    def uses_kv_corners(self) -> bool:
-        return self._uses("kv_lo", "kv_hi")
-
-    @property
-    def uses_kv_hi(self) -> bool:
-        return self._uses("kv_hi")
-
-
-@dataclass(frozen=True)
-class WalkPlan(_Uses):
-    """A walk whose tests run in a kernel of their own, once for all programs that share it.
-
-    That kernel writes `results` (the ends of the tile ranges) for each block of the stationary
-    side, [batch, heads, blocks, results] without the axes that the walk does not depend on.
-    """
-
-    program_lines: tuple[str, ...]
-    walk: tuple[WalkStep, ...]
-    results: tuple[str, ...]
-    by_batch: bool
-    by_head: bool
-    uses: frozenset[str]
-
-    @property
-    def place_lines(self) -> list[str]:
-        """Lines that take `program` apart."""
-        lines = ["h = program // blocks % heads"] if self.by_head else []
-        if self.by_batch:
-            lines.append("b = program // blocks" + (" // heads" if self.by_head else ""))
-        return lines
-
-    @property
-    def store_lines(self) -> list[str]:
-        count = len(self.results)
-        return [
-            f"tl.store(walk_ptr + program * {count} + {i}, {result})"
-            for i, result in enumerate(self.results)
-        ]
-
-    def load_steps(self, block: str) -> tuple[WalkStep, ...]:
-        """What a program that holds block `block` does instead of walking."""
-        row = {
-            (True, True): f"(b * heads + h) * blocks + {block}",
-            (True, False): f"b * blocks + {block}",
-            (False, True): f"h * blocks + {block}",
-            (False, False): block,
-        }[self.by_batch, self.by_head]
-        lines = [f"walk = walk_ptr + ({row}) * {len(self.results)}"]
-        least = "0"
-        for i, result in enumerate(self.results):
-            # The ends ascend. Said again here, since ptxas gives up on overlapping the products of
-            # loops whose counts it cannot bound (C7515).
-            lines.append(f"{result} = tl.maximum(tl.load(walk + {i}), {least})")
-            least = result
-        return tuple(WalkStep(line) for line in lines)
-
-    def programs(self, blocks: str) -> str:
-        """How many there are, as the launcher computes it."""
-        return f"{blocks}{' * heads' * self.by_head}{' * batch' * self.by_batch}"
-
-
-@dataclass(frozen=True)
-class KernelPlan(_Uses):
-    """What a template needs to print one kernel.
-
-    `constant_slope` multiplies dq and dk at the end; where the derivative varies it is 1 and each
-    loop has its `slope`. `epilogue` computes `sink` (base 2, relative to the row term) and
-    `row_term` (natural) on flat vectors of rows.
-    """
-
-    role: Role
-    program_lines: tuple[str, ...]
-    head_lines: tuple[str, ...]
-    walk: tuple[WalkStep, ...]
-    walk_in_head_loop: bool
-    loops: tuple[Loop, ...]
-    post_scale: str | None
-    reads_qk: bool
-    constant_slope: float
-    epilogue: tuple[str, ...]
-    sink: str | None
-    row_term: str | None
-    uses: frozenset[str]
-
-    @property
-    def walk_once(self) -> bool:
-        return not self.walk_in_head_loop
-
-    @property
-    def trains_qk(self) -> bool:
-        """Whether q and k receive a gradient at all."""
-        return self.constant_slope != 0.0
-
-    @property
-    def recomputes_qk(self) -> bool:
-        return self.reads_qk or self.trains_qk
-
-    @property
-    def qk_factor(self) -> str:
-        return "scale" if self.constant_slope == 1.0 else f"scale * {self.constant_slope!r}"
-
-    @property
-    def epilogue_uses_q_idx(self) -> bool:
-        return "q_idx" in words(self.epilogue)
 
 
 @dataclass(frozen=True)

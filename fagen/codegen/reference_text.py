@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fagen.analysis.axes import axes_of
 from fagen.codegen.arguments import free_dimensions
-from fagen.codegen.plan import words
+from fagen.codegen.kernel_plan import words
 from fagen.codegen.torch_text import torch_lines
 from fagen.spec.expr import TRUE, Expr, names_in
 from fagen.spec.names import DIMENSIONS
