@@ -55,6 +55,7 @@ def candidates(kernel: str, variant: Variant) -> list[Argument]:
         ("CHUNKS_V", "column_chunks(head_dim_v)"),
         ("BLOCK_M", "config.BLOCK_M"),
         ("BLOCK_N", "config.BLOCK_N"),
+        ("MASKED_STAGES", "min(config.num_stages, 2)"),
         ("HAS_DLSE", "dlse is not None"),
         ("FAST_TANH", "has_fast_tanh(q.device, q.dtype)"),
     ):

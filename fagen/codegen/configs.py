@@ -44,7 +44,7 @@ TUNED: dict[tuple[str, Visits], tuple[ConfigRow, ...]] = {
     ),
     ("forward", "some"): (
         ConfigRow(224, 2, 64, 64, 64, 4, 3),
-        ConfigRow(224, 2, 128, 128, 64, 8, 3),
+        ConfigRow(224, 2, 128, 64, 64, 4, 3),
     ),
     ("forward", "few"): (
         ConfigRow(224, 2, 64, 64, 32, 4, 3),

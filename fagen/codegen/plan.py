@@ -208,9 +208,11 @@ class _Builder:
                 lse2 = make("sub", lse2, make("mul", row_term, const(LOG2E)))
             outputs.append(("row_shift", lse2))
         lines, texts = scheduler.emit(outputs)
-        before, header, start = loop_header(
-            walk.masked if masked else walk.full, "masked" if masked else "full"
-        )
+        ranges, kind = (walk.masked, "masked") if masked else (walk.full, "full")
+        # Few tiles are masked where others are full: a shorter pipeline leaves more shared memory,
+        # and with it another block, to each multiprocessor.
+        stages = "MASKED_STAGES" if masked and walk.full else None
+        before, header, start = loop_header(ranges, kind, stages)
         score = texts["score"]
         spread: tuple[str, ...] = ()
         if not {"q", "kv"} <= axes_of(self.tile.score):

@@ -55,6 +55,7 @@ def constexprs(
         "CHUNKS_V": column_chunks(head_dim_v),
         "BLOCK_M": row.block_m,
         "BLOCK_N": row.block_n,
+        "MASKED_STAGES": min(row.num_stages, 2),
         "HAS_DLSE": True,
         "FAST_TANH": fast_tanh,
     }

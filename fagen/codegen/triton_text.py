@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from fagen.analysis.ranges import Range, needs_64_bits
+from fagen.analysis.ranges import WIDENED, Range, needs_64_bits
 from fagen.spec.expr import Expr
 from fagen.spec.text import ATOM
 from fagen.spec.variant import Tensor
@@ -31,7 +31,6 @@ _CALLS = {
     "sigmoid": "tl.sigmoid", "sqrt": "tl.sqrt", "rsqrt": "tl.rsqrt", "sin": "tl.sin",
     "cos": "tl.cos", "floor": "tl.floor", "tanh": "tanh", "saturate": "saturate",
 }  # fmt: skip
-_WIDENED = ("add", "sub", "mul", "neg", "shl")
 #: Calls that are functions of the generated module, not of Triton.
 OWN_FUNCTIONS = ("tanh", "saturate", "floor_div", "floor_mod", "load_streamed")
 
@@ -70,7 +69,7 @@ class TritonText:
             return self._converted(node, args[0]), ATOM
         if node.op in ("row_min", "row_max"):
             return self._extreme(node, args[0][0]), ATOM
-        inner = ", ".join(a[0] for a in args)
+        inner = ", ".join(a[0] for a in self._widened(node, args))
         if node.op == "where":
             return f"tl.where({inner})", ATOM
         if node.op in ("min", "max", "clamp"):
@@ -94,7 +93,7 @@ class TritonText:
         return node.type == "int" and needs_64_bits(self.ranges[node])
 
     def _widened(self, node: Expr, args: list[Text]) -> list[Text]:
-        if node.op not in _WIDENED or not self._is_wide(node):
+        if node.op not in WIDENED or not self._is_wide(node):
             return args
         if any(self._is_wide(a) for a in node.args):
             return args
@@ -115,6 +114,7 @@ class TritonText:
         return f"{wrap(left, left_level)} {symbol} {wrap(right, level + 1)}", level
 
     def _division(self, node: Expr, args: list[Text]) -> Text:
+        args = self._widened(node, args)
         if all(self.ranges[a][0] >= 0 for a in node.args):
             symbol = "//" if node.op == "floordiv" else "%"
             return f"{wrap(args[0], 10)} {symbol} {wrap(args[1], 11)}", 10

@@ -128,15 +128,20 @@ def range_ends(walk: Walk) -> tuple[str, ...]:
     return tuple(dict.fromkeys(str(e) for e in ends if e.op == "name"))
 
 
-def loop_header(ranges: tuple[TileRange, ...], kind: str) -> tuple[list[str], str, list[str]]:
+def loop_header(
+    ranges: tuple[TileRange, ...], kind: str, stages: str | None = None
+) -> tuple[list[str], str, list[str]]:
     """(lines before, the `for` line, lines at its start) of one loop over all tile ranges.
+
+    `stages` names the depth of its pipeline where that is not the kernel's.
 
     Several ranges become one loop whose counter is mapped to a tile by adding each gap once it is
     passed, so that the loop stays a single pipeline.
     """
+    depth = "" if stages is None else f", num_stages={stages}"
     if len(ranges) == 1:
         first, stop = ranges[0].first, ranges[0].stop
-        return [], f"for tile in tl.range({first}, {stop}):", []
+        return [], f"for tile in tl.range({first}, {stop}{depth}):", []
     before: list[str] = []
     passed: list[str] = []
     for i, tiles in enumerate(ranges):
@@ -148,4 +153,4 @@ def loop_header(ranges: tuple[TileRange, ...], kind: str) -> tuple[list[str], st
     for i in range(1, len(ranges)):
         gap = f"{ranges[i].first} - {ranges[i - 1].stop}"
         start.append(f"tile += tl.where(step >= {passed[i - 1]}, {gap}, 0)")
-    return before, f"for step in tl.range(0, {passed[-1]}):", start
+    return before, f"for step in tl.range(0, {passed[-1]}{depth}):", start

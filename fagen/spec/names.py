@@ -81,7 +81,7 @@ RESERVED = frozenset({
 #: Those of kernels, where parameters and lengths stand as they are and tensors as pointers.
 RESERVED_IN_KERNELS = frozenset({
     "BLOCK_M", "BLOCK_N", "CHUNKS", "CHUNKS_V", "FAST_TANH", "HAS_DLSE", "HEAD_DIM",
-    "HEAD_DIM_V", "RUNTIME_INTS", "TILES_AT_ONCE", "acc", "accumulate", "blocks", "correction",
+    "HEAD_DIM_V", "MASKED_STAGES", "RUNTIME_INTS", "TILES_AT_ONCE", "acc", "accumulate", "blocks", "correction",
     "dk_head", "dout_head", "dp", "dq_head", "ds", "dv_head", "end", "first", "floor_div",
     "floor_mod", "full_first", "full_stop", "group", "head_of", "inside", "inverse", "k_head",
     "kv_column", "kv_hi", "kv_in_range", "kv_lo", "kv_start", "live", "live_first", "live_stop",

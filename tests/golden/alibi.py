@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 SPEC_HASH = "b531fd2504c3"
-CONTENT_HASH = "b2074dd49d05"
+CONTENT_HASH = "1167e3da1c7f"
 NAMESPACE = f"fagen_alibi_{CONTENT_HASH}"
 
 # Triton would compile anew for an int that is 1 or divisible by 16; these never need it.
@@ -209,6 +209,7 @@ def forward_kernel(
     CHUNKS_V: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
+    MASKED_STAGES: tl.constexpr,
 ):
     """BLOCK_M rows of one query head: out and the natural log-sum-exp of their scores."""
     blocks = tl.cdiv(q_len, BLOCK_M)
@@ -248,7 +249,7 @@ def forward_kernel(
         acc, running_max, running_sum = online_softmax_update(
             acc, running_max, running_sum, score_2, v
         )
-    for tile in tl.range(full_stop, stop):
+    for tile in tl.range(full_stop, stop, num_stages=MASKED_STAGES):
         kv_start = tile * BLOCK_N
         kv_column = kv_start + tl.arange(0, BLOCK_N)[None, :]
         kv_idx = kv_column + kv_offset
@@ -268,12 +269,14 @@ def forward_kernel(
     q_idx = q_row + q_offset
     product_4 = -1.0 * tl.load(slopes_ptr + h)
     row_term = (q_idx - q_lo).to(tl.float32) * product_4
+    lse = (running_max + tl.log2(running_sum)) * 0.6931471805599453
+    lse += row_term
     inverse = 1.0 / tl.where(running_sum == 0.0, 1.0, running_sum)
+    # A term of -inf cancels in softmax but leaves the row without a key.
+    inverse = tl.where(lse == float("-inf"), 0.0, inverse)
     out = scale_tile(acc, inverse[:, None])
     out_head = head_of(out_ptr, b, h, out_stride_b, out_stride_h)
     store_tile(out_head, out, q_start, out_stride_m, q_len, BLOCK_M, HEAD_DIM_V, CHUNKS_V)
-    lse = (running_max + tl.log2(running_sum)) * 0.6931471805599453
-    lse += row_term
     tl.store(lse_ptr + (b * heads + h).to(tl.int64) * q_len + q_row, lse, mask=q_row < q_len)
 
 
@@ -363,6 +366,7 @@ def dkdv_kernel(
     CHUNKS_V: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
+    MASKED_STAGES: tl.constexpr,
 ):
     """Gradients of BLOCK_N keys and values of one key/value head, over all heads that share it."""
     blocks = tl.cdiv(kv_len, BLOCK_N)
@@ -418,7 +422,7 @@ def dkdv_kernel(
             dk = accumulate(dk, ds, q)
         masked_count_0 = full_first - first
         masked_count_1 = masked_count_0 + stop - full_stop
-        for step in tl.range(0, masked_count_1):
+        for step in tl.range(0, masked_count_1, num_stages=MASKED_STAGES):
             tile = first + step
             tile += tl.where(step >= masked_count_0, full_stop - full_first, 0)
             q_start = tile * BLOCK_M
@@ -486,6 +490,7 @@ def dq_kernel(
     CHUNKS_V: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
+    MASKED_STAGES: tl.constexpr,
 ):
     """Gradients of BLOCK_M query rows of one head."""
     blocks = tl.cdiv(q_len, BLOCK_M)
@@ -533,7 +538,7 @@ def dq_kernel(
         dp = multiply(dout, v)
         ds = p * (dp - delta)
         dq = accumulate(dq, ds, k)
-    for tile in tl.range(full_stop, stop):
+    for tile in tl.range(full_stop, stop, num_stages=MASKED_STAGES):
         kv_start = tile * BLOCK_N
         kv_column = kv_start + tl.arange(0, BLOCK_N)[None, :]
         kv_idx = kv_column + kv_offset
@@ -567,7 +572,7 @@ class Config(NamedTuple):
 CONFIGS = {
     "forward": [
         (224, 2, 64, Config(64, 64, 4, 3)),
-        (224, 2, 128, Config(128, 64, 8, 3)),
+        (224, 2, 128, Config(64, 64, 4, 3)),
         (0, 2, 64, Config(128, 64, 8, 3)),
         (96, 2, 128, Config(128, 64, 8, 3)),
         (0, 2, 128, Config(128, 64, 8, 2)),
@@ -771,6 +776,7 @@ def forward_op(
             column_chunks(head_dim_v),
             config.BLOCK_M,
             config.BLOCK_N,
+            min(config.num_stages, 2),
             num_warps=config.num_warps,
             num_stages=config.num_stages,
         )
@@ -885,6 +891,7 @@ def backward_op(
                 column_chunks(head_dim_v),
                 config.BLOCK_M,
                 config.BLOCK_N,
+                min(config.num_stages, 2),
                 num_warps=config.num_warps,
                 num_stages=config.num_stages,
             )
@@ -926,6 +933,7 @@ def backward_op(
                 column_chunks(head_dim_v),
                 config.BLOCK_M,
                 config.BLOCK_N,
+                min(config.num_stages, 2),
                 num_warps=config.num_warps,
                 num_stages=config.num_stages,
             )

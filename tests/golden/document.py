@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 SPEC_HASH = "87c60eab0695"
-CONTENT_HASH = "e3915178f053"
+CONTENT_HASH = "aa4b84e5bf4d"
 NAMESPACE = f"fagen_document_{CONTENT_HASH}"
 
 # Triton would compile anew for an int that is 1 or divisible by 16; these never need it.
@@ -295,6 +295,7 @@ def forward_kernel(
     CHUNKS_V: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
+    MASKED_STAGES: tl.constexpr,
 ):
     """BLOCK_M rows of one query head: out and the natural log-sum-exp of their scores."""
     blocks = tl.cdiv(q_len, BLOCK_M)
@@ -333,7 +334,7 @@ def forward_kernel(
         )
     masked_count_0 = full_first - first
     masked_count_1 = masked_count_0 + stop - full_stop
-    for step in tl.range(0, masked_count_1):
+    for step in tl.range(0, masked_count_1, num_stages=MASKED_STAGES):
         tile = first + step
         tile += tl.where(step >= masked_count_0, full_stop - full_first, 0)
         kv_start = tile * BLOCK_N
@@ -352,11 +353,11 @@ def forward_kernel(
         )
 
     q_row = q_start + tl.arange(0, BLOCK_M)
+    lse = (running_max + tl.log2(running_sum)) * 0.6931471805599453
     inverse = 1.0 / tl.where(running_sum == 0.0, 1.0, running_sum)
     out = scale_tile(acc, inverse[:, None])
     out_head = head_of(out_ptr, b, h, out_stride_b, out_stride_h)
     store_tile(out_head, out, q_start, out_stride_m, q_len, BLOCK_M, HEAD_DIM_V, CHUNKS_V)
-    lse = (running_max + tl.log2(running_sum)) * 0.6931471805599453
     tl.store(lse_ptr + (b * heads + h).to(tl.int64) * q_len + q_row, lse, mask=q_row < q_len)
 
 
@@ -448,6 +449,7 @@ def dkdv_kernel(
     CHUNKS_V: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
+    MASKED_STAGES: tl.constexpr,
 ):
     """Gradients of BLOCK_N keys and values of one key/value head, over all heads that share it."""
     blocks = tl.cdiv(kv_len, BLOCK_N)
@@ -495,7 +497,7 @@ def dkdv_kernel(
             dk = accumulate(dk, ds, q)
         masked_count_0 = full_first - first
         masked_count_1 = masked_count_0 + stop - full_stop
-        for step in tl.range(0, masked_count_1):
+        for step in tl.range(0, masked_count_1, num_stages=MASKED_STAGES):
             tile = first + step
             tile += tl.where(step >= masked_count_0, full_stop - full_first, 0)
             q_start = tile * BLOCK_M
@@ -637,6 +639,7 @@ def dq_kernel(
     CHUNKS_V: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
+    MASKED_STAGES: tl.constexpr,
 ):
     """Gradients of BLOCK_M query rows of one head."""
     blocks = tl.cdiv(q_len, BLOCK_M)
@@ -679,7 +682,7 @@ def dq_kernel(
         dq = accumulate(dq, ds, k)
     masked_count_0 = full_first - first
     masked_count_1 = masked_count_0 + stop - full_stop
-    for step in tl.range(0, masked_count_1):
+    for step in tl.range(0, masked_count_1, num_stages=MASKED_STAGES):
         tile = first + step
         tile += tl.where(step >= masked_count_0, full_stop - full_first, 0)
         kv_start = tile * BLOCK_N
@@ -910,6 +913,7 @@ def forward_op(
             column_chunks(head_dim_v),
             config.BLOCK_M,
             config.BLOCK_N,
+            min(config.num_stages, 2),
             num_warps=config.num_warps,
             num_stages=config.num_stages,
         )
@@ -1038,6 +1042,7 @@ def backward_op(
                 column_chunks(head_dim_v),
                 config.BLOCK_M,
                 config.BLOCK_N,
+                min(config.num_stages, 2),
                 num_warps=config.num_warps,
                 num_stages=config.num_stages,
             )
@@ -1095,6 +1100,7 @@ def backward_op(
                 column_chunks(head_dim_v),
                 config.BLOCK_M,
                 config.BLOCK_N,
+                min(config.num_stages, 2),
                 num_warps=config.num_warps,
                 num_stages=config.num_stages,
             )

@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 SPEC_HASH = "814421fa10cc"
-CONTENT_HASH = "e01755f130bf"
+CONTENT_HASH = "9f0f7ca61981"
 NAMESPACE = f"fagen_full_{CONTENT_HASH}"
 
 # Triton would compile anew for an int that is 1 or divisible by 16; these never need it.
@@ -198,6 +198,7 @@ def forward_kernel(
     CHUNKS_V: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
+    MASKED_STAGES: tl.constexpr,
 ):
     """BLOCK_M rows of one query head: out and the natural log-sum-exp of their scores."""
     blocks = tl.cdiv(q_len, BLOCK_M)
@@ -226,7 +227,7 @@ def forward_kernel(
         acc, running_max, running_sum = online_softmax_update(
             acc, running_max, running_sum, qk, post_scale, v
         )
-    for tile in tl.range(full_stop, stop):
+    for tile in tl.range(full_stop, stop, num_stages=MASKED_STAGES):
         kv_start = tile * BLOCK_N
         kv_column = kv_start + tl.arange(0, BLOCK_N)[None, :]
         keep = kv_column < kv_len
@@ -239,11 +240,11 @@ def forward_kernel(
         )
 
     q_row = q_start + tl.arange(0, BLOCK_M)
+    lse = (running_max + tl.log2(running_sum)) * 0.6931471805599453
     inverse = 1.0 / tl.where(running_sum == 0.0, 1.0, running_sum)
     out = scale_tile(acc, inverse[:, None])
     out_head = head_of(out_ptr, b, h, out_stride_b, out_stride_h)
     store_tile(out_head, out, q_start, out_stride_m, q_len, BLOCK_M, HEAD_DIM_V, CHUNKS_V)
-    lse = (running_max + tl.log2(running_sum)) * 0.6931471805599453
     tl.store(lse_ptr + (b * heads + h).to(tl.int64) * q_len + q_row, lse, mask=q_row < q_len)
 
 
@@ -330,6 +331,7 @@ def dkdv_kernel(
     CHUNKS_V: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
+    MASKED_STAGES: tl.constexpr,
 ):
     """Gradients of BLOCK_N keys and values of one key/value head, over all heads that share it."""
     blocks = tl.cdiv(kv_len, BLOCK_N)
@@ -367,7 +369,7 @@ def dkdv_kernel(
             dp = multiply(v, dout)
             ds = p * (dp - delta)
             dk = accumulate(dk, ds, q)
-        for tile in tl.range(full_stop, stop):
+        for tile in tl.range(full_stop, stop, num_stages=MASKED_STAGES):
             q_start = tile * BLOCK_M
             rows = q_start + tl.arange(0, BLOCK_M)
             q_row = rows[None, :]
@@ -425,6 +427,7 @@ def dq_kernel(
     CHUNKS_V: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
+    MASKED_STAGES: tl.constexpr,
 ):
     """Gradients of BLOCK_M query rows of one head."""
     blocks = tl.cdiv(q_len, BLOCK_M)
@@ -457,7 +460,7 @@ def dq_kernel(
         dp = multiply(dout, v)
         ds = p * (dp - delta)
         dq = accumulate(dq, ds, k)
-    for tile in tl.range(full_stop, stop):
+    for tile in tl.range(full_stop, stop, num_stages=MASKED_STAGES):
         kv_start = tile * BLOCK_N
         kv_column = kv_start + tl.arange(0, BLOCK_N)[None, :]
         keep = kv_column < kv_len
@@ -661,6 +664,7 @@ def forward_op(
             column_chunks(head_dim_v),
             config.BLOCK_M,
             config.BLOCK_N,
+            min(config.num_stages, 2),
             num_warps=config.num_warps,
             num_stages=config.num_stages,
         )
@@ -767,6 +771,7 @@ def backward_op(
                 column_chunks(head_dim_v),
                 config.BLOCK_M,
                 config.BLOCK_N,
+                min(config.num_stages, 2),
                 num_warps=config.num_warps,
                 num_stages=config.num_stages,
             )
@@ -805,6 +810,7 @@ def backward_op(
                 column_chunks(head_dim_v),
                 config.BLOCK_M,
                 config.BLOCK_N,
+                min(config.num_stages, 2),
                 num_warps=config.num_warps,
                 num_stages=config.num_stages,
             )

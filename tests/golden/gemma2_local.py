@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 SPEC_HASH = "7f4e17af1778"
-CONTENT_HASH = "05f1e6900595"
+CONTENT_HASH = "54c2e2882e69"
 NAMESPACE = f"fagen_gemma2_local_{CONTENT_HASH}"
 
 # Triton would compile anew for an int that is 1 or divisible by 16; these never need it.
@@ -215,6 +215,7 @@ def forward_kernel(
     CHUNKS_V: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
+    MASKED_STAGES: tl.constexpr,
     FAST_TANH: tl.constexpr,
 ):
     """BLOCK_M rows of one query head: out and the natural log-sum-exp of their scores."""
@@ -258,7 +259,7 @@ def forward_kernel(
         )
     masked_count_0 = full_first - first
     masked_count_1 = masked_count_0 + stop - full_stop
-    for step in tl.range(0, masked_count_1):
+    for step in tl.range(0, masked_count_1, num_stages=MASKED_STAGES):
         tile = first + step
         tile += tl.where(step >= masked_count_0, full_stop - full_first, 0)
         kv_start = tile * BLOCK_N
@@ -276,11 +277,11 @@ def forward_kernel(
         )
 
     q_row = q_start + tl.arange(0, BLOCK_M)
+    lse = (running_max + tl.log2(running_sum)) * 0.6931471805599453
     inverse = 1.0 / tl.where(running_sum == 0.0, 1.0, running_sum)
     out = scale_tile(acc, inverse[:, None])
     out_head = head_of(out_ptr, b, h, out_stride_b, out_stride_h)
     store_tile(out_head, out, q_start, out_stride_m, q_len, BLOCK_M, HEAD_DIM_V, CHUNKS_V)
-    lse = (running_max + tl.log2(running_sum)) * 0.6931471805599453
     tl.store(lse_ptr + (b * heads + h).to(tl.int64) * q_len + q_row, lse, mask=q_row < q_len)
 
 
@@ -371,6 +372,7 @@ def dkdv_kernel(
     CHUNKS_V: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
+    MASKED_STAGES: tl.constexpr,
     FAST_TANH: tl.constexpr,
 ):
     """Gradients of BLOCK_N keys and values of one key/value head, over all heads that share it."""
@@ -423,7 +425,7 @@ def dkdv_kernel(
             dk = accumulate(dk, ds, q)
         masked_count_0 = full_first - first
         masked_count_1 = masked_count_0 + stop - full_stop
-        for step in tl.range(0, masked_count_1):
+        for step in tl.range(0, masked_count_1, num_stages=MASKED_STAGES):
             tile = first + step
             tile += tl.where(step >= masked_count_0, full_stop - full_first, 0)
             q_start = tile * BLOCK_M
@@ -493,6 +495,7 @@ def dq_kernel(
     CHUNKS_V: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
+    MASKED_STAGES: tl.constexpr,
     FAST_TANH: tl.constexpr,
 ):
     """Gradients of BLOCK_M query rows of one head."""
@@ -541,7 +544,7 @@ def dq_kernel(
         dq = accumulate(dq, ds, k)
     masked_count_0 = full_first - first
     masked_count_1 = masked_count_0 + stop - full_stop
-    for step in tl.range(0, masked_count_1):
+    for step in tl.range(0, masked_count_1, num_stages=MASKED_STAGES):
         tile = first + step
         tile += tl.where(step >= masked_count_0, full_stop - full_first, 0)
         kv_start = tile * BLOCK_N
@@ -764,6 +767,7 @@ def forward_op(
             column_chunks(head_dim_v),
             config.BLOCK_M,
             config.BLOCK_N,
+            min(config.num_stages, 2),
             has_fast_tanh(q.device, q.dtype),
             num_warps=config.num_warps,
             num_stages=config.num_stages,
@@ -879,6 +883,7 @@ def backward_op(
                 column_chunks(head_dim_v),
                 config.BLOCK_M,
                 config.BLOCK_N,
+                min(config.num_stages, 2),
                 has_fast_tanh(q.device, q.dtype),
                 num_warps=config.num_warps,
                 num_stages=config.num_stages,
@@ -922,6 +927,7 @@ def backward_op(
                 column_chunks(head_dim_v),
                 config.BLOCK_M,
                 config.BLOCK_N,
+                min(config.num_stages, 2),
                 has_fast_tanh(q.device, q.dtype),
                 num_warps=config.num_warps,
                 num_stages=config.num_stages,

@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 SPEC_HASH = "4c91fdb1aae6"
-CONTENT_HASH = "771532e93596"
+CONTENT_HASH = "5d6046e86696"
 NAMESPACE = f"fagen_sinks_window_{CONTENT_HASH}"
 
 # Triton would compile anew for an int that is 1 or divisible by 16; these never need it.
@@ -207,6 +207,7 @@ def forward_kernel(
     CHUNKS_V: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
+    MASKED_STAGES: tl.constexpr,
 ):
     """BLOCK_M rows of one query head: out and the natural log-sum-exp of their scores."""
     blocks = tl.cdiv(q_len, BLOCK_M)
@@ -262,7 +263,7 @@ def forward_kernel(
     masked_count_0 = stop_0 - full_stop_0
     masked_count_1 = masked_count_0 + full_first_1_trimmed - first_1_trimmed
     masked_count_2 = masked_count_1 + stop_1_trimmed - full_stop_1_trimmed
-    for step in tl.range(0, masked_count_2):
+    for step in tl.range(0, masked_count_2, num_stages=MASKED_STAGES):
         tile = full_stop_0 + step
         tile += tl.where(step >= masked_count_0, first_1_trimmed - stop_0, 0)
         tile += tl.where(step >= masked_count_1, full_stop_1_trimmed - full_first_1_trimmed, 0)
@@ -282,11 +283,11 @@ def forward_kernel(
         )
 
     q_row = q_start + tl.arange(0, BLOCK_M)
+    lse = (running_max + tl.log2(running_sum)) * 0.6931471805599453
     inverse = 1.0 / tl.where(running_sum == 0.0, 1.0, running_sum)
     out = scale_tile(acc, inverse[:, None])
     out_head = head_of(out_ptr, b, h, out_stride_b, out_stride_h)
     store_tile(out_head, out, q_start, out_stride_m, q_len, BLOCK_M, HEAD_DIM_V, CHUNKS_V)
-    lse = (running_max + tl.log2(running_sum)) * 0.6931471805599453
     tl.store(lse_ptr + (b * heads + h).to(tl.int64) * q_len + q_row, lse, mask=q_row < q_len)
 
 
@@ -378,6 +379,7 @@ def dkdv_kernel(
     CHUNKS_V: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
+    MASKED_STAGES: tl.constexpr,
 ):
     """Gradients of BLOCK_N keys and values of one key/value head, over all heads that share it."""
     blocks = tl.cdiv(kv_len, BLOCK_N)
@@ -423,7 +425,7 @@ def dkdv_kernel(
             dk = accumulate(dk, ds, q)
         masked_count_0 = full_first - first
         masked_count_1 = masked_count_0 + stop - full_stop
-        for step in tl.range(0, masked_count_1):
+        for step in tl.range(0, masked_count_1, num_stages=MASKED_STAGES):
             tile = first + step
             tile += tl.where(step >= masked_count_0, full_stop - full_first, 0)
             q_start = tile * BLOCK_M
@@ -546,6 +548,7 @@ def dq_kernel(
     CHUNKS_V: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
+    MASKED_STAGES: tl.constexpr,
 ):
     """Gradients of BLOCK_M query rows of one head."""
     blocks = tl.cdiv(q_len, BLOCK_M)
@@ -605,7 +608,7 @@ def dq_kernel(
     masked_count_0 = stop_0 - full_stop_0
     masked_count_1 = masked_count_0 + full_first_1_trimmed - first_1_trimmed
     masked_count_2 = masked_count_1 + stop_1_trimmed - full_stop_1_trimmed
-    for step in tl.range(0, masked_count_2):
+    for step in tl.range(0, masked_count_2, num_stages=MASKED_STAGES):
         tile = full_stop_0 + step
         tile += tl.where(step >= masked_count_0, first_1_trimmed - stop_0, 0)
         tile += tl.where(step >= masked_count_1, full_stop_1_trimmed - full_first_1_trimmed, 0)
@@ -642,7 +645,7 @@ class Config(NamedTuple):
 CONFIGS = {
     "forward": [
         (224, 2, 64, Config(64, 64, 4, 3)),
-        (224, 2, 128, Config(128, 64, 8, 3)),
+        (224, 2, 128, Config(64, 64, 4, 3)),
         (0, 2, 64, Config(128, 64, 8, 3)),
         (96, 2, 128, Config(128, 64, 8, 3)),
         (0, 2, 128, Config(128, 64, 8, 2)),
@@ -822,6 +825,7 @@ def forward_op(
             column_chunks(head_dim_v),
             config.BLOCK_M,
             config.BLOCK_N,
+            min(config.num_stages, 2),
             num_warps=config.num_warps,
             num_stages=config.num_stages,
         )
@@ -951,6 +955,7 @@ def backward_op(
                 column_chunks(head_dim_v),
                 config.BLOCK_M,
                 config.BLOCK_N,
+                min(config.num_stages, 2),
                 num_warps=config.num_warps,
                 num_stages=config.num_stages,
             )
@@ -993,6 +998,7 @@ def backward_op(
                 column_chunks(head_dim_v),
                 config.BLOCK_M,
                 config.BLOCK_N,
+                min(config.num_stages, 2),
                 num_warps=config.num_warps,
                 num_stages=config.num_stages,
             )

@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 SPEC_HASH = "4689be4e24dc"
-CONTENT_HASH = "50a7027edba1"
+CONTENT_HASH = "d5140bd713d4"
 NAMESPACE = f"fagen_softcap_{CONTENT_HASH}"
 
 # Triton would compile anew for an int that is 1 or divisible by 16; these never need it.
@@ -213,6 +213,7 @@ def forward_kernel(
     CHUNKS_V: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
+    MASKED_STAGES: tl.constexpr,
     FAST_TANH: tl.constexpr,
 ):
     """BLOCK_M rows of one query head: out and the natural log-sum-exp of their scores."""
@@ -250,7 +251,7 @@ def forward_kernel(
         acc, running_max, running_sum = online_softmax_update(
             acc, running_max, running_sum, score_2, post_scale, v
         )
-    for tile in tl.range(full_stop, stop):
+    for tile in tl.range(full_stop, stop, num_stages=MASKED_STAGES):
         kv_start = tile * BLOCK_N
         kv_column = kv_start + tl.arange(0, BLOCK_N)[None, :]
         kv_idx = kv_column + kv_offset
@@ -266,11 +267,11 @@ def forward_kernel(
         )
 
     q_row = q_start + tl.arange(0, BLOCK_M)
+    lse = (running_max + tl.log2(running_sum)) * 0.6931471805599453
     inverse = 1.0 / tl.where(running_sum == 0.0, 1.0, running_sum)
     out = scale_tile(acc, inverse[:, None])
     out_head = head_of(out_ptr, b, h, out_stride_b, out_stride_h)
     store_tile(out_head, out, q_start, out_stride_m, q_len, BLOCK_M, HEAD_DIM_V, CHUNKS_V)
-    lse = (running_max + tl.log2(running_sum)) * 0.6931471805599453
     tl.store(lse_ptr + (b * heads + h).to(tl.int64) * q_len + q_row, lse, mask=q_row < q_len)
 
 
@@ -360,6 +361,7 @@ def dkdv_kernel(
     CHUNKS_V: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
+    MASKED_STAGES: tl.constexpr,
     FAST_TANH: tl.constexpr,
 ):
     """Gradients of BLOCK_N keys and values of one key/value head, over all heads that share it."""
@@ -410,7 +412,7 @@ def dkdv_kernel(
             dk = accumulate(dk, ds, q)
         masked_count_0 = full_first - first
         masked_count_1 = masked_count_0 + stop - full_stop
-        for step in tl.range(0, masked_count_1):
+        for step in tl.range(0, masked_count_1, num_stages=MASKED_STAGES):
             tile = first + step
             tile += tl.where(step >= masked_count_0, full_stop - full_first, 0)
             q_start = tile * BLOCK_M
@@ -478,6 +480,7 @@ def dq_kernel(
     CHUNKS_V: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
+    MASKED_STAGES: tl.constexpr,
     FAST_TANH: tl.constexpr,
 ):
     """Gradients of BLOCK_M query rows of one head."""
@@ -520,7 +523,7 @@ def dq_kernel(
         dp = multiply(dout, v)
         ds = p * (dp - delta) * slope
         dq = accumulate(dq, ds, k)
-    for tile in tl.range(full_stop, stop):
+    for tile in tl.range(full_stop, stop, num_stages=MASKED_STAGES):
         kv_start = tile * BLOCK_N
         kv_column = kv_start + tl.arange(0, BLOCK_N)[None, :]
         kv_idx = kv_column + kv_offset
@@ -555,7 +558,7 @@ class Config(NamedTuple):
 CONFIGS = {
     "forward": [
         (224, 2, 64, Config(64, 64, 4, 3)),
-        (224, 2, 128, Config(128, 64, 8, 3)),
+        (224, 2, 128, Config(64, 64, 4, 3)),
         (0, 2, 64, Config(128, 64, 8, 3)),
         (96, 2, 128, Config(128, 64, 8, 3)),
         (0, 2, 128, Config(128, 64, 8, 2)),
@@ -739,6 +742,7 @@ def forward_op(
             column_chunks(head_dim_v),
             config.BLOCK_M,
             config.BLOCK_N,
+            min(config.num_stages, 2),
             has_fast_tanh(q.device, q.dtype),
             num_warps=config.num_warps,
             num_stages=config.num_stages,
@@ -851,6 +855,7 @@ def backward_op(
                 column_chunks(head_dim_v),
                 config.BLOCK_M,
                 config.BLOCK_N,
+                min(config.num_stages, 2),
                 has_fast_tanh(q.device, q.dtype),
                 num_warps=config.num_warps,
                 num_stages=config.num_stages,
@@ -893,6 +898,7 @@ def backward_op(
                 column_chunks(head_dim_v),
                 config.BLOCK_M,
                 config.BLOCK_N,
+                min(config.num_stages, 2),
                 has_fast_tanh(q.device, q.dtype),
                 num_warps=config.num_warps,
                 num_stages=config.num_stages,
