@@ -63,7 +63,7 @@ def _kernels(result: Built) -> str:
     rows = []
     for build, outcome in zip(result.builds, result.results, strict=True):
         row, shape = build.row, build.shape
-        tiles = f"{row.block_m}x{row.block_n}, {row.num_warps} warps, {row.num_stages} stages"
+        tiles = f"{row.block_m}x{row.block_n}, warps {row.num_warps}, stages {row.num_stages}"
         rows.append(
             [build.role, build.target, f"{shape.dtype} {shape.head_dim}", tiles, *_taken(outcome)]
         )
