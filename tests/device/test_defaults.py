@@ -6,7 +6,7 @@ import importlib.util
 
 import pytest
 
-from fagen.codegen.configs import ROLES, rows_of
+from fagen.codegen.configs import CONFIGS, ROLES, TUNED
 from fagen.codegen.plan import plan_module
 from fagen.codegen.render import module_text, render
 from fagen.codegen.signature import column_chunks, constexprs, default_row, signature
@@ -84,18 +84,18 @@ def test_chunks_as_in_the_module(module_and_visits):
 def test_every_row_is_of_use():
     """Each is the first that applies for some GPU, element and width."""
     for role in ROLES:
-        for visits in ("all", "some", "few"):
-            rows = rows_of(role, visits)
-            used = {
+        used = {
+            visits: {
                 default_row(role, visits, facts.shared_per_block // 1024, itemsize, width)
                 for facts in ARCHITECTURES.values()
                 for itemsize in (2, 4)
-                for width in (64, 128, 256, 512)
+                for width in (64, 96, 128, 256, 512)
             }
-            unused = [row for row in rows if row not in used]
-            # The tuned rows stand in front of some general ones.
-            assert not unused or role != "prep"
-            assert all(row.bytes == 2 for row in unused), (role, visits, unused)
+            for visits in ("all", "some", "few")
+        }
+        assert set(CONFIGS[role]) <= set().union(*used.values())
+        for visits, rows in used.items():
+            assert set(TUNED.get((role, visits), ())) <= rows
 
 
 @pytest.mark.parametrize("name", shipped_names())
