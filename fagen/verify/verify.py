@@ -30,7 +30,10 @@ from fagen.verify.report import CaseResult, Report
 #: Exit status of a worker that asks for a fresh process from the next case on.
 RESTART = 3
 
-#: Seconds one case may take, compilation and the start of the process included.
+#: Seconds a process may take to import torch and the module, at the least.
+START_TIMEOUT = 60.0
+
+#: Seconds one case may take, compilation included.
 CASE_TIMEOUT = {"cpu": 120.0, "cuda": 300.0}
 
 
@@ -136,7 +139,8 @@ class _Run:
         place = "exit" if progressed else "import"
         name = place if running is None else self.names[running]
         if hung:
-            return CaseResult(name, "timed_out", message=f"no answer in {self.timeout:g} seconds")
+            waited = self.timeout if running is not None else max(self.timeout, START_TIMEOUT)
+            return CaseResult(name, "timed_out", message=f"no answer in {waited:g} seconds")
         code = process.returncode
         how = f"signal {-code}" if code < 0 else f"exit status {code}"
         tail = errors.read_text(errors="replace").strip()[-800:]
@@ -154,9 +158,10 @@ class _Run:
 
         threading.Thread(target=pump, daemon=True).start()
         running: int | None = None
+        patience = max(self.timeout, START_TIMEOUT)
         while True:
             try:
-                line = lines.get(timeout=self.timeout)
+                line = lines.get(timeout=patience)
             except queue.Empty:
                 return running, True
             if line is None:
@@ -166,7 +171,7 @@ class _Run:
             if "cases" in message:
                 self.device, self.names = message["device"], message["cases"]
             elif "start" in message:
-                running = message["start"]
+                running, patience = message["start"], self.timeout
             else:
                 running = None
                 self._add(CaseResult.from_json(message["result"]))

@@ -133,7 +133,10 @@ FAULTS = {
         "queries, upstream = q.float()",
         "queries, upstream = q.mul_(1).add_(1)",
     ),
-    "not deterministic": ("dq[:] = (scale", "dq[:] = ((1 + 1e-7 * torch.rand(())) * scale"),
+    "not deterministic": (
+        "dq[:] = (scale",
+        "dq[:] = ((1 + 2e-7 * torch.rand_like(queries)) * scale",
+    ),
     "merge of empty states is NaN": (
         "finite = torch.where(lse == -math.inf, 0.0, lse)\n    weight",
         "finite = lse\n    weight",
