@@ -81,16 +81,16 @@ RESERVED = frozenset({
 #: Those of kernels, where parameters and lengths stand as they are and tensors as pointers.
 RESERVED_IN_KERNELS = frozenset({
     "BLOCK_M", "BLOCK_N", "CHUNKS", "CHUNKS_V", "FAST_TANH", "HAS_DLSE", "HEAD_DIM",
-    "HEAD_DIM_V", "MASKED_STAGES", "RUNTIME_INTS", "TILES_AT_ONCE", "acc", "accumulate", "blocks", "correction",
-    "dk_head", "dout_head", "dp", "dq_head", "ds", "dv_head", "end", "first", "floor_div",
-    "floor_mod", "full_first", "full_stop", "group", "head_of", "inside", "inverse", "k_head",
-    "kv_column", "kv_hi", "kv_in_range", "kv_lo", "kv_start", "live", "live_first", "live_stop",
-    "load_row_state", "load_streamed", "load_tile", "may", "member", "multiply", "must",
-    "new_max", "online_softmax_update", "out_head", "p", "program", "q_head", "q_hi",
-    "q_in_range", "q_lo", "q_start", "qk", "row_base", "row_offsets", "rows", "running_max",
-    "running_sum", "saturate", "scale_tile", "scores", "shift", "smaller_end", "some", "step",
-    "stop", "store_tile", "sure", "sure_count", "sure_first", "sure_stop", "swap", "tile", "tl",
-    "unbroken", "v_head", "visited", "walk", "zero_tile",
+    "HEAD_DIM_V", "MASKED_STAGES", "RUNTIME_INTS", "TILES_AT_ONCE", "acc", "accumulate",
+    "blocks", "correction", "dk_head", "dout_head", "dp", "dq_head", "ds", "dv_head", "end",
+    "first", "floor_div", "floor_mod", "full_first", "full_stop", "group", "head_of", "inside",
+    "inverse", "k_head", "kv_column", "kv_hi", "kv_in_range", "kv_lo", "kv_start", "live",
+    "live_first", "live_stop", "load_row_state", "load_streamed", "load_tile", "may", "member",
+    "multiply", "must", "new_max", "online_softmax_update", "out_head", "p", "program",
+    "q_head", "q_hi", "q_in_range", "q_lo", "q_start", "qk", "row_base", "row_offsets", "rows",
+    "running_max", "running_sum", "saturate", "scale_tile", "scores", "shift", "smaller_end",
+    "some", "step", "stop", "store_tile", "sure", "sure_count", "sure_first", "sure_stop",
+    "swap", "tile", "tl", "unbroken", "v_head", "visited", "walk", "zero_tile",
 })  # fmt: skip
 #: Families of such names: pointers and strides, makers of tables, parts of sums, ends of walks.
 RESERVED_FORMS = (
