@@ -93,8 +93,16 @@ class _Uses:
         return self._uses("q_in_range")
 
     @property
-    def uses_q_corners(self) -> bool:
-        return self._uses("q_lo", "q_hi")
+    def uses_q_lo(self) -> bool:
+        return self._uses("q_lo")
+
+    @property
+    def uses_q_start(self) -> bool:
+        return self.uses_q_row or self.uses_q_lo or self.uses_q_hi
+
+    @property
+    def uses_kv_start(self) -> bool:
+        return self.uses_kv_column or self.uses_kv_lo or self.uses_kv_hi
 
     @property
     def uses_q_hi(self) -> bool:
@@ -113,8 +121,8 @@ class _Uses:
         return self._uses("kv_in_range")
 
     @property
-    def uses_kv_corners(self) -> bool:
-        return self._uses("kv_lo", "kv_hi")
+    def uses_kv_lo(self) -> bool:
+        return self._uses("kv_lo")
 
     @property
     def uses_kv_hi(self) -> bool:

@@ -14,7 +14,7 @@ from fagen.spec.expr import Expr, const, kernel_node, make, name, rebuild, with_
 from fagen.spec.variant import Tensor
 
 #: Indices that one line of a row's start may take.
-WIDEST_STEP = 2
+WIDEST_STEP = 1
 _PROVEN = {("b", "batch"), ("h", "heads"), ("kv_h", "kv_heads")}
 
 

@@ -14,7 +14,7 @@ from fagen.codegen.triton_text import Text, wrap
 from fagen.spec.expr import Expr, make, post_order
 from fagen.spec.text import ATOM, BINARY, UNARY
 
-WIDEST_TEXT = 64
+WIDEST_TEXT = 56
 _CALLS = {
     "abs": "abs", "exp": "exp", "exp2": "exp2", "log": "log", "log2": "log2", "tanh": "tanh",
     "sigmoid": "sigmoid", "sqrt": "sqrt", "rsqrt": "rsqrt", "sin": "sin", "cos": "cos",
@@ -39,13 +39,23 @@ def torch_lines(
     uses = Counter(a for n in post_order(*roots) for a in set(n.args))
     texts: dict[Expr, Text] = {}
     lines: list[str] = []
+
+    def assign(node: Expr) -> None:
+        variable = f"t{len(lines)}"
+        lines.append(f"{variable} = {texts[node][0]}")
+        texts[node] = (variable, ATOM)
+
     for node in post_order(*roots):
         text = _text(node, [texts[a] for a in node.args], tensor)
-        if node.args and not inline and (uses[node] > 1 or len(text[0]) > WIDEST_TEXT):
-            variable = f"t{len(lines)}"
-            lines.append(f"{variable} = {text[0]}")
-            text = (variable, ATOM)
+        while not inline and len(text[0]) > WIDEST_TEXT:
+            longest = max(node.args, key=lambda a: len(texts[a][0]))
+            if texts[longest][0].isidentifier() or longest.op in ("const", "name"):
+                break
+            assign(longest)
+            text = _text(node, [texts[a] for a in node.args], tensor)
         texts[node] = text
+        if node.args and not inline and (uses[node] > 1 or len(text[0]) > WIDEST_TEXT):
+            assign(node)
     return lines, {label: texts[root][0] for label, root in outputs.items()}
 
 

@@ -10,25 +10,31 @@ from fagen.analysis.walk import Let, Test, TileRange, Walk
 from fagen.codegen.naming import Names, Writer, suggested_name
 from fagen.codegen.schedule import Scheduler
 from fagen.codegen.triton_text import Text
-from fagen.spec.expr import Expr, post_order
+from fagen.spec.expr import TRUE, Expr, names_in, post_order
 from fagen.spec.names import INDEX_LIMIT, Axes
 from fagen.spec.text import ATOM
 
 
 @dataclass(frozen=True)
 class Narrowing:
-    """A `walk.Test` ready to print: `lines` compute the texts `may` and `must` for many tiles."""
+    """A `walk.Test` ready to print: `lines` compute the texts `may` and `must` for many tiles.
+
+    `may` is None where every tile may hold a pair, `must` where no tile is known to be full.
+    `uses_lo` and `uses_hi`: whether the corners of the streamed tiles are needed.
+    """
 
     lines: tuple[str, ...]
-    may: str
+    may: str | None
     must: str | None
     first: str
     stop: str
     full_first: str | None
     full_stop: str | None
+    uses_lo: bool
+    uses_hi: bool
 
     def texts(self) -> list[str]:
-        return [*self.lines, self.may, self.must or ""]
+        return [*self.lines, self.may or "", self.must or ""]
 
 
 @dataclass(frozen=True)
@@ -111,14 +117,17 @@ class WalkLines:
             must = None
         else:
             lines, (may, must) = self._write(test.may, test.must)
+        mentioned = names_in(test.may, test.must)
         return Narrowing(
             lines=tuple(lines),
-            may=may,
+            may=None if test.may is TRUE else may,
             must=must,
             first=test.first,
             stop=test.stop,
             full_first=test.full_first,
             full_stop=test.full_stop,
+            uses_lo=self.walk.stream.lo.value in mentioned,
+            uses_hi=self.walk.stream.hi.value in mentioned,
         )
 
 

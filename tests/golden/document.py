@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 SPEC_HASH = "87c60eab0695"
-CONTENT_HASH = "c167405161bc"
+CONTENT_HASH = "ef57fa0ff18e"
 NAMESPACE = f"fagen_document_{CONTENT_HASH}"
 
 # Triton would compile anew for an int that is 1 or divisible by 16; these never need it.
@@ -1402,8 +1402,8 @@ def reference(
     kv_idx = torch.arange(kv_len, device=q.device) + kv_offset
     keys, values = (x.to(dtype).repeat_interleave(heads // kv_heads, 1) for x in (k, v))
     score = (q.to(dtype) @ keys.mT) * scale
-    t0 = (table_at(doc, b, q_idx) == table_at(doc, b, kv_idx)) & (kv_idx <= q_idx)
-    score = torch.where(t0, score, -math.inf)
+    t0 = table_at(doc, b, q_idx) == table_at(doc, b, kv_idx)
+    score = torch.where(t0 & (kv_idx <= q_idx), score, -math.inf)
     lse = torch.logsumexp(score, -1)
     weights = torch.exp(score - torch.where(lse == -math.inf, 0.0, lse)[..., None])
     out = (weights @ values).to(q.dtype)

@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 SPEC_HASH = "4c91fdb1aae6"
-CONTENT_HASH = "f92e8a1bbc8c"
+CONTENT_HASH = "05f93a63b251"
 NAMESPACE = f"fagen_sinks_window_{CONTENT_HASH}"
 
 # Triton would compile anew for an int that is 1 or divisible by 16; these never need it.
@@ -1280,8 +1280,8 @@ def reference(
     kv_idx = torch.arange(kv_len, device=q.device) + kv_offset
     keys, values = (x.to(dtype).repeat_interleave(heads // kv_heads, 1) for x in (k, v))
     score = (q.to(dtype) @ keys.mT) * scale
-    t0 = (kv_idx <= q_idx) & ((kv_idx < n_sink) | (q_idx - kv_idx < window))
-    score = torch.where(t0, score, -math.inf)
+    t0 = (kv_idx < n_sink) | (q_idx - kv_idx < window)
+    score = torch.where((kv_idx <= q_idx) & t0, score, -math.inf)
     lse = torch.logsumexp(score, -1)
     weights = torch.exp(score - torch.where(lse == -math.inf, 0.0, lse)[..., None])
     out = (weights @ values).to(q.dtype)
