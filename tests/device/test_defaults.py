@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import replace
 
 import pytest
 
@@ -32,16 +33,20 @@ SLICE = [
 def test_defaults_fit(variant, target, shape):
     built = list(compile_defaults(variant, [target], [shape], workers=2))
     assert {b.role for b, _ in built} >= {"forward", "prep", "dkdv", "dq"}
-    assert not [line(variant, b, r) for b, r in built if complaint(r)]
+    assert not [line(variant, b, r) for b, r in built if complaint(b, r)]
 
 
 def test_what_counts_as_bad():
     used = Resources(1024, 255, MOST_SPILLED, 8, 1, 128)
-    assert complaint(Result("ok", "", used)) == complaint(Result("spilled", "s", used)) == ""
-    worse = Resources(1024, 255, MOST_SPILLED + 1, 8, 1, 128)
-    assert complaint(Result("spilled", "spills", worse)) == "spills"
-    assert complaint(Result("too_much_shared", "needs", worse)) == "too_much_shared: needs"
-    assert complaint(Result("compile_failed", "why")) == "compile_failed: why"
+    worse = replace(used, spilled=MOST_SPILLED + 1)
+    guessed, tuned = default_builds(["dkdv"], "all", ["sm_80", "sm_90"], [Shape("bf16", 64)])
+    assert complaint(guessed, Result("ok", "", used)) == ""
+    assert complaint(guessed, Result("spilled", "spills", used)) == ""
+    assert complaint(guessed, Result("spilled", "spills", worse)) == "spills"
+    assert complaint(tuned, Result("spilled", "spills", worse)) == ""
+    for build in (guessed, tuned):
+        assert complaint(build, Result("too_much_shared", "many", worse)) == "too_much_shared: many"
+        assert complaint(build, Result("compile_failed", "why")) == "compile_failed: why"
 
 
 @pytest.fixture(scope="module", params=("full", "causal", "document"))

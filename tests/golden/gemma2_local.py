@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 SPEC_HASH = "7f4e17af1778"
-CONTENT_HASH = "47ccdeadd5fd"
+CONTENT_HASH = "6b8e9241fcd8"
 NAMESPACE = f"fagen_gemma2_local_{CONTENT_HASH}"
 
 # Triton would compile anew for an int that is 1 or divisible by 16; these never need it.
@@ -600,7 +600,7 @@ CONFIGS = {
         (160, 4, 128, Config(32, 32, 8, 2)),
         (96, 4, 128, Config(32, 64, 8, 2)),
         (0, 4, 128, Config(32, 32, 8, 2)),
-        (163, 4, 256, Config(32, 32, 8, 2)),
+        (163, 4, 256, Config(16, 32, 8, 2)),
         (160, 4, 256, Config(32, 32, 4, 2)),
         (96, 4, 256, Config(16, 16, 4, 2)),
         (0, 4, 256, Config(32, 32, 4, 2)),
@@ -646,7 +646,7 @@ CONFIGS = {
         (96, 2, 128, Config(128, 32, 8, 2)),
         (0, 2, 128, Config(64, 32, 4, 2)),
         (163, 2, 256, Config(64, 32, 8, 2)),
-        (160, 2, 256, Config(64, 32, 4, 2)),
+        (160, 2, 256, Config(32, 32, 4, 1)),
         (96, 2, 256, Config(32, 32, 4, 2)),
         (0, 2, 256, Config(32, 32, 4, 1)),
         (163, 4, 64, Config(32, 32, 8, 2)),
@@ -654,9 +654,9 @@ CONFIGS = {
         (96, 4, 64, Config(32, 32, 8, 2)),
         (0, 4, 64, Config(32, 32, 4, 2)),
         (163, 4, 128, Config(32, 16, 8, 2)),
-        (160, 4, 128, Config(32, 32, 4, 2)),
+        (160, 4, 128, Config(32, 32, 4, 1)),
         (96, 4, 128, Config(32, 16, 8, 2)),
-        (0, 4, 128, Config(32, 32, 4, 2)),
+        (0, 4, 128, Config(32, 32, 4, 1)),
         (163, 4, 256, Config(16, 32, 8, 2)),
         (160, 4, 256, Config(32, 16, 4, 2)),
         (96, 4, 256, Config(16, 32, 8, 2)),

@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 SPEC_HASH = "cf141cc0a7dd"
-CONTENT_HASH = "b0703c2e611c"
+CONTENT_HASH = "1681ae8dc760"
 NAMESPACE = f"fagen_prefix_lm_{CONTENT_HASH}"
 
 # Triton would compile anew for an int that is 1 or divisible by 16; these never need it.
@@ -640,7 +640,7 @@ CONFIGS = {
         (160, 4, 128, Config(32, 32, 8, 2)),
         (96, 4, 128, Config(32, 64, 8, 2)),
         (0, 4, 128, Config(32, 32, 8, 2)),
-        (163, 4, 256, Config(32, 32, 8, 2)),
+        (163, 4, 256, Config(16, 32, 8, 2)),
         (160, 4, 256, Config(32, 32, 4, 2)),
         (96, 4, 256, Config(16, 16, 4, 2)),
         (0, 4, 256, Config(32, 32, 4, 2)),
@@ -686,7 +686,7 @@ CONFIGS = {
         (96, 2, 128, Config(128, 32, 8, 2)),
         (0, 2, 128, Config(64, 32, 4, 2)),
         (163, 2, 256, Config(64, 32, 8, 2)),
-        (160, 2, 256, Config(64, 32, 4, 2)),
+        (160, 2, 256, Config(32, 32, 4, 1)),
         (96, 2, 256, Config(32, 32, 4, 2)),
         (0, 2, 256, Config(32, 32, 4, 1)),
         (163, 4, 64, Config(32, 32, 8, 2)),
@@ -694,9 +694,9 @@ CONFIGS = {
         (96, 4, 64, Config(32, 32, 8, 2)),
         (0, 4, 64, Config(32, 32, 4, 2)),
         (163, 4, 128, Config(32, 16, 8, 2)),
-        (160, 4, 128, Config(32, 32, 4, 2)),
+        (160, 4, 128, Config(32, 32, 4, 1)),
         (96, 4, 128, Config(32, 16, 8, 2)),
-        (0, 4, 128, Config(32, 32, 4, 2)),
+        (0, 4, 128, Config(32, 32, 4, 1)),
         (163, 4, 256, Config(16, 32, 8, 2)),
         (160, 4, 256, Config(32, 16, 4, 2)),
         (96, 4, 256, Config(16, 32, 8, 2)),
