@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from fagen.codegen.arguments import Argument
@@ -16,3 +17,12 @@ class KernelText:
     arguments: tuple[Argument, ...]
     body: str
     text: str = ""
+
+    @property
+    def launch_values(self) -> list[str]:
+        """The launcher's texts in order; a matrix is asked for its three strides at once."""
+        text = "\n".join(a.value for a in self.arguments)
+        whole = re.sub(
+            r"(\w+)\.stride\(0\)\n\1\.stride\(1\)\n\1\.stride\(2\)", r"*\1.stride()[:3]", text
+        )
+        return whole.split("\n")
