@@ -234,7 +234,7 @@ def new(
     with problems.reported():
         content, path = starter(name), Path(f"{name}.yaml")
         try:
-            with path.open("x") as file:
+            with path.open("x", encoding="utf-8") as file:
                 file.write(content)
         except FileExistsError:
             raise problems.UserError(f"`{path}` exists", "choose another name") from None

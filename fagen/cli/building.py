@@ -200,7 +200,7 @@ def build(
     report: Report | None = None
     with tempfile.TemporaryDirectory(prefix="fagen-build-") as scratch:
         module = Path(scratch, rendering.path.name)
-        module.write_text(rendering.text)
+        module.write_bytes(rendering.text.encode())
         say(f"{name}: compiling {len(builds)} kernels for {', '.join(targets)}")
         results = compile_builds(rendering.variant, rendering.kernels, module, builds)
         if verify:
@@ -218,5 +218,5 @@ def prove(variant: Variant, level: Level, device: Device, seed: int | None) -> R
     """Verifies a variant's module, as it would be written now."""
     with tempfile.TemporaryDirectory(prefix="fagen-verify-") as scratch:
         module = Path(scratch, f"{variant.name}.py")
-        module.write_text(render(variant))
+        module.write_bytes(render(variant).encode())
         return verify_module(variant, module, device=device, level=level, seed=seed)

@@ -31,7 +31,7 @@ def load(variant: str | os.PathLike[str] | Variant) -> ModuleType:
     if not isinstance(variant, Variant):
         variant = load_variant(find_variant(os.fspath(variant)))
     text = render(variant)
-    folder = ready_folder(cache_folder() / f"{variant.name}-{_digest(text)}")
+    folder = ready_folder(cache_folder() / f"{variant.name}-{_digest(text.encode())}")
     path = folder / f"{variant.name}.py"
     # Several processes may do this at once: each writes the same bytes, in one step.
     write_atomically(path, text)
@@ -46,7 +46,7 @@ def load_module(path: str | os.PathLike[str]) -> ModuleType:
     file = Path(path).resolve()
     if not file.is_file():
         raise FileNotFoundError(f"no module at {file}")
-    name = f"fagen_module_{file.stem}_{_digest(file.read_text())}"
+    name = f"fagen_module_{file.stem}_{_digest(file.read_bytes())}"
     with _lock:
         if name in sys.modules:
             return sys.modules[name]
@@ -72,5 +72,5 @@ def cache_folder() -> Path:
     return Path(base if base else Path.home() / ".cache") / "fagen" / "modules"
 
 
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]

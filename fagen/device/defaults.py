@@ -49,7 +49,7 @@ def compile_defaults(
     builds = default_builds([k.role for k in kernels], plan.visits, targets, shapes)
     with tempfile.TemporaryDirectory(prefix="fagen-defaults-") as scratch:
         module = Path(scratch, f"{variant.name}.py")
-        module.write_text(render_plan(plan))
+        module.write_bytes(render_plan(plan).encode())
         results = compile_builds(
             variant, kernels, module, builds, workers=workers, triton_path=triton_path
         )

@@ -96,3 +96,23 @@ def test_a_reader_that_leaves_early(environment):
     )
     first, code = run.stdout.splitlines()
     assert first == "{" and code in ("0", "141") and run.stderr == ""
+
+
+def test_any_encoding_of_the_terminal(tmp_path, environment):
+    text = "name: naive\ndescription: naïve \N{ROCKET}\nmask: kv_idx <= q_idx\n"
+    (tmp_path / "naive.yaml").write_text(text, encoding="utf-8")
+    ascii_only = {**environment, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"}
+    run = subprocess.run(
+        [*COMMAND, "explain", "naive.yaml"], cwd=tmp_path, env=ascii_only, capture_output=True
+    )
+    assert run.returncode == 0, run.stderr
+    assert b"Score in base 2" in run.stdout
+    code = "import fagen; print(fagen.load('naive.yaml').attention.__doc__.isascii())"
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**ascii_only, "FAGEN_CACHE": str(tmp_path / "cache")},
+        capture_output=True,
+        text=True,
+    )
+    assert run.stdout == "False\n", run.stderr
