@@ -63,6 +63,16 @@ class Rounding:
         disturbed = x + (2.0 * ticket - 1.0) * bound
         return torch.where(torch.isfinite(x.detach()), disturbed, x)
 
+    def probabilities(self, p: torch.Tensor) -> torch.Tensor:
+        """P as the forward pass rounds it: with noise, like exp(score - running maximum), which is
+        P times a factor of the row's own, so that each row's roundings fall anew."""
+        if self.generator is None:
+            return self.value(p)
+        shape = (*p.shape[:-1], 1)
+        ticket = torch.rand(shape, generator=self.generator, dtype=p.dtype, device=p.device)
+        factor = torch.exp2(-ticket)
+        return self.value(p * factor) / factor
+
     def stored(self, x: torch.Tensor) -> torch.Tensor:
         return x if self.generator is None else self.value(x)
 
@@ -171,8 +181,9 @@ def _block(setting, block, q, k, v, grad_out, grad_lse, rounding) -> dict[str, t
     row_bias = (p * bias).sum(-1)
     p = noise(p, lambda: p * (1.0 + lse.abs().unsqueeze(-1)).where(p > 0, 0.0))
     p = p * noise(torch.ones_like(lse), lambda: row_bias).unsqueeze(-1)
+    weights = rounding.probabilities(p)
+    out = noise(weights @ v, lambda: weights @ v.abs())
     rounded = value(p)
-    out = noise(rounded @ v, lambda: rounded @ v.abs())
     dp = noise(grad_out @ v.mT, lambda: grad_out.abs() @ v.abs().mT)
     weighted = grad_out * rounding.stored(out)
     delta = noise(weighted.sum(-1, keepdim=True), lambda: weighted.abs().sum(-1, keepdim=True))
