@@ -10,7 +10,7 @@ from fagen.analysis.ranges import Range, ranges
 from fagen.codegen.lifetimes import Lifetime, Role
 from fagen.codegen.naming import Names, Writer
 from fagen.codegen.reads import lower_reads
-from fagen.codegen.triton_text import Text, TritonText
+from fagen.codegen.triton_text import OWN_FUNCTIONS, Text, TritonText
 from fagen.spec.expr import Expr, post_order
 from fagen.spec.names import INDEX_NAMES, RESERVED, RESERVED_IN_KERNELS
 from fagen.spec.variant import Tensor
@@ -18,7 +18,7 @@ from fagen.spec.variant import Tensor
 Lines = dict[Lifetime, list[str]]
 
 #: Variables that the templates themselves assign or take, among others.
-TAKEN = RESERVED | RESERVED_IN_KERNELS | INDEX_NAMES.keys()
+TAKEN = RESERVED | RESERVED_IN_KERNELS | INDEX_NAMES.keys() | set(OWN_FUNCTIONS)
 
 
 @dataclass

@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BY_CONTRACT = {"_", "refuse_double_backward", "attention", "forward_op", "backward_op", "reference"}
 OTHERS = {
     "exact": "name: exact\naccuracy: exact\nscore: tanh(score)",
+    "two_tanh": "name: two_tanh\nscore: tanh(score) + tanh(0.5 * score) * tanh(score)",
     "no_qk": "name: no_qk\nscore: (q_idx - kv_idx) * 0.1",
     "never_full": "name: never_full\nmask: (q_idx * kv_idx) % 3 == 1",
     "sink": "name: sink\ntensors: {s: {shape: [heads], dtype: float32}}\n"
