@@ -79,8 +79,9 @@ def _of_variant(variant: Variant) -> list[Argument]:
 
 
 def used_in(arguments: list[Argument], body: str) -> list[Argument]:
-    """The arguments whose names occur in the kernel's text."""
-    words = set(re.findall(r"[A-Za-z_]\w*", body))
+    """The arguments whose names occur in the kernel's text, beside its docstring."""
+    code = re.sub(r'""".*?"""', "", body, flags=re.DOTALL)
+    words = set(re.findall(r"[A-Za-z_]\w*", code))
     return [a for a in arguments if a.name in words]
 
 

@@ -6,6 +6,7 @@ import re
 import textwrap
 from dataclasses import dataclass
 
+from fagen.codegen.layout import braced
 from fagen.codegen.torch_text import torch_lines
 from fagen.spec.expr import name, substitute
 from fagen.spec.fold import FLOAT_MAX
@@ -93,11 +94,19 @@ class CallText:
         return "0 and the sink" if self.variant.sink is not None else "0 and -inf"
 
     @property
-    def checked(self) -> str:
+    def check_signature(self) -> list[str]:
+        return braced("def check_inputs(", self._checked, "):")
+
+    @property
+    def check_call(self) -> list[str]:
+        return braced("check_inputs(", self._checked, ")")
+
+    @property
+    def _checked(self) -> list[str]:
         """What `check_lines` read: the variant's own inputs, and q and k for their shapes."""
         read = set(re.findall(r"\w+", "\n".join(self.check_lines)))
         own = [t.name for t in self.variant.tensors] + [p.name for p in self.variant.parameters]
-        return ", ".join([*(x for x in ("q", "k") if x in read), *own])
+        return [*(x for x in ("q", "k") if x in read), *own]
 
     @property
     def check_lines(self) -> list[str]:
@@ -111,25 +120,17 @@ class CallText:
         known = {**SIZES, **{p.name: p.name for p in self.variant.parameters}}
         sizes = [f'"{s}": {known[s]}' for s in used if s in known]
         if tables:
-            lines += _braced("sizes = {", sizes, "}")
+            lines += braced("sizes = {", sizes, "}")
         for t in tables:
             shape = ", ".join(str(s) if isinstance(s, int) else f'"{s}"' for s in t.shape)
             shape = f"({shape},)" if len(t.shape) == 1 else f"({shape})"
             items = [f'"{t.name}"', t.name, f"torch.{t.dtype}", "q.device", shape, "sizes"]
-            check = _braced("check_table(", items, ")")
+            check = braced("check_table(", items, ")")
             if t.default is not None:
                 lines.append(f"if {t.name} is not None:")
                 check = [f"    {line}" for line in check]
             lines += check
         return lines
-
-
-def _braced(opening: str, items: list[str], closing: str, width: int = 92) -> list[str]:
-    """On one line, or an item a line, as ruff would lay it out."""
-    line = f"{opening}{', '.join(items)}{closing}"
-    if len(line) <= width:
-        return [line]
-    return [opening, *(f"    {item}," for item in items), closing]
 
 
 def _wrapped(text: str) -> list[str]:

@@ -145,6 +145,14 @@ class WalkPlan(_Uses):
     uses: frozenset[str]
 
     @property
+    def uses_query_blocks(self) -> bool:
+        return self.uses_q_start or self.by_batch or self.by_head
+
+    @property
+    def uses_key_blocks(self) -> bool:
+        return self.uses_kv_start or self.by_batch or self.by_head
+
+    @property
     def place_lines(self) -> list[str]:
         """Lines that take `program` apart."""
         lines = ["h = program // blocks % heads"] if self.by_head else []

@@ -6,6 +6,7 @@ import textwrap
 from dataclasses import dataclass
 from functools import cached_property
 
+from fagen.codegen.autograd_text import AutogradText
 from fagen.codegen.call_text import CallText, docstring
 from fagen.codegen.configs import ROLES, ConfigRow, rows_of
 from fagen.codegen.kernel_plan import words
@@ -106,6 +107,10 @@ class ModuleText:
         return CallText(self.plan.variant, self.plan.tile.scale_must_be_positive)
 
     @cached_property
+    def autograd(self) -> AutogradText:
+        return AutogradText(self.plan.variant)
+
+    @cached_property
     def dense(self) -> ReferenceText:
         return ReferenceText(self.plan.variant, self.plan.lowered)
 
@@ -182,26 +187,6 @@ class ModuleText:
     @property
     def operator_names(self) -> list[str]:
         return [t.name for t in self.tables] + [p.name for p in self.parameters]
-
-    @property
-    def operator_unpack(self) -> str:
-        return "".join(f"{n}, " for n in self.operator_names)
-
-    @property
-    def saved_tables(self) -> str:
-        return "".join(f", {t.name}" for t in self.tables)
-
-    @property
-    def parameter_operands(self) -> str:
-        return "".join(f", {p.name}" for p in self.parameters)
-
-    @property
-    def saved_scalars(self) -> str:
-        return "".join(f"{p.name}, " for p in self.parameters)
-
-    @property
-    def no_gradients(self) -> str:
-        return ", ".join(["None"] * (len(self.operator_names) + 4))
 
     @property
     def forward_shapes(self) -> list[str]:

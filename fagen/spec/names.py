@@ -74,9 +74,9 @@ RESERVED = frozenset({
     "forward_op", "grad", "grads", "has_fast_tanh", "head_dim_v", "inputs", "k", "k_cache",
     "key_walk_kernel", "keys", "kv_offset", "list", "lse", "lse2", "made_once", "math",
     "max_seqlen_k", "max_seqlen_q", "new_gradients", "out", "output", "partition",
-    "prep_kernel", "q", "q_offset", "query_walk_kernel", "return_lse", "row_state", "scale",
-    "sink", "sizes", "table_at", "torch", "triton", "tuple", "v", "v_cache", "values", "wanted",
-    "wants", "wants_dkdv", "wants_dq", "weights", "with_dense_rows", "x", "zip",
+    "prep_kernel", "programs", "q", "q_offset", "query_walk_kernel", "return_lse", "row_state",
+    "scale", "sink", "sizes", "table_at", "torch", "triton", "tuple", "v", "v_cache", "values",
+    "wanted", "wants", "wants_dkdv", "wants_dq", "weights", "with_dense_rows", "x", "zip",
 })  # fmt: skip
 #: Those of kernels, where parameters and lengths stand as they are and tensors as pointers.
 RESERVED_IN_KERNELS = frozenset({

@@ -21,6 +21,13 @@ OTHERS = {
     "two_tanh": "name: two_tanh\nscore: tanh(score) + tanh(0.5 * score) * tanh(score)",
     "no_qk": "name: no_qk\nscore: (q_idx - kv_idx) * 0.1",
     "never_full": "name: never_full\nmask: (q_idx * kv_idx) % 3 == 1",
+    "still": "name: still\nparameters: {wide: {type: bool, default: true}}\n"
+    "tensors: {kept: {shape: [kv_len], dtype: bool}}\n"
+    "mask: kept[kv_idx] or (kv_idx % 3 == 0 and wide)",
+    "crowd": "name: crowd\ntensors:\n"
+    + "".join(f"  relative_position_{c}: {{shape: [heads], dtype: float32}}\n" for c in "abcdef")
+    + "score: score"
+    + "".join(f" + relative_position_{c}[h] * (q_idx - kv_idx)" for c in "abcdef"),
     "sink": "name: sink\ntensors: {s: {shape: [heads], dtype: float32}}\n"
     "mask: q_idx >= kv_idx\nsoftmax: {sink: 's[h]'}",
     "from_start": "name: from_start\nposition: start\nmask: q_row >= kv_token",

@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 SPEC_HASH = "87c60eab0695"
-CONTENT_HASH = "dfc3c04208b9"
+CONTENT_HASH = "c55da0790aea"
 NAMESPACE = f"fagen_document_{CONTENT_HASH}"
 
 # Triton would compile anew for an int that is 1 or divisible by 16; these never need it.
@@ -886,8 +886,9 @@ def forward_op(
         return out, lse
     config = chosen_config("forward", config, q, v)
     with torch.cuda.device_of(q):
-        walk = q.new_empty(triton.cdiv(q_len, config.BLOCK_M) * batch * 4, dtype=torch.int32)
-        query_walk_kernel[(triton.cdiv(q_len, config.BLOCK_M) * batch,)](
+        programs = triton.cdiv(q_len, config.BLOCK_M) * batch
+        walk = q.new_empty(programs * 4, dtype=torch.int32)
+        query_walk_kernel[(programs,)](
             walk,
             doc,
             doc.stride(0),
@@ -995,8 +996,9 @@ def backward_op(
             )
         if wants_dkdv and kv_len * kv_heads * batch > 0:
             config = chosen_config("dkdv", configs, q, v)
-            walk = q.new_empty(triton.cdiv(kv_len, config.BLOCK_N) * batch * 4, dtype=torch.int32)
-            key_walk_kernel[(triton.cdiv(kv_len, config.BLOCK_N) * batch,)](
+            programs = triton.cdiv(kv_len, config.BLOCK_N) * batch
+            walk = q.new_empty(programs * 4, dtype=torch.int32)
+            key_walk_kernel[(programs,)](
                 walk,
                 doc,
                 doc.stride(0),
@@ -1045,8 +1047,9 @@ def backward_op(
             )
         if wants_dq and q_len * heads * batch > 0:
             config = chosen_config("dq", configs, q, v)
-            walk = q.new_empty(triton.cdiv(q_len, config.BLOCK_M) * batch * 4, dtype=torch.int32)
-            query_walk_kernel[(triton.cdiv(q_len, config.BLOCK_M) * batch,)](
+            programs = triton.cdiv(q_len, config.BLOCK_M) * batch
+            walk = q.new_empty(programs * 4, dtype=torch.int32)
+            query_walk_kernel[(programs,)](
                 walk,
                 doc,
                 doc.stride(0),
@@ -1128,7 +1131,7 @@ def differentiate(ctx, dout, dlse):
     flags = (wanted[0], wanted[1] or wanted[2])
     grads = backward_op(dout, dlse, out, lse, q, k, v, doc, *ctx.rest, *flags)
     grads = (grad if wants else None for grad, wants in zip(grads, wanted, strict=True))
-    return *grads, None, None, None, None, None
+    return *grads, *[None] * 5
 
 
 def refuse_double_backward(ctx, *grads):

@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 SPEC_HASH = "814421fa10cc"
-CONTENT_HASH = "c3054b2626aa"
+CONTENT_HASH = "d2a52185662d"
 NAMESPACE = f"fagen_full_{CONTENT_HASH}"
 
 # Triton would compile anew for an int that is 1 or divisible by 16; these never need it.
@@ -837,7 +837,7 @@ def differentiate(ctx, dout, dlse):
     flags = (wanted[0], wanted[1] or wanted[2])
     grads = backward_op(dout, dlse, out, lse, q, k, v, *ctx.rest, *flags)
     grads = (grad if wants else None for grad, wants in zip(grads, wanted, strict=True))
-    return *grads, None, None, None, None
+    return *grads, *[None] * 4
 
 
 def refuse_double_backward(ctx, *grads):

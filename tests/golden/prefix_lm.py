@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 SPEC_HASH = "cf141cc0a7dd"
-CONTENT_HASH = "4179e7d06bb7"
+CONTENT_HASH = "be00d08b233e"
 NAMESPACE = f"fagen_prefix_lm_{CONTENT_HASH}"
 
 # Triton would compile anew for an int that is 1 or divisible by 16; these never need it.
@@ -882,8 +882,9 @@ def backward_op(
             )
         if wants_dkdv and kv_len * kv_heads * batch > 0:
             config = chosen_config("dkdv", configs, q, v)
-            walk = q.new_empty(triton.cdiv(kv_len, config.BLOCK_N) * batch * 4, dtype=torch.int32)
-            key_walk_kernel[(triton.cdiv(kv_len, config.BLOCK_N) * batch,)](
+            programs = triton.cdiv(kv_len, config.BLOCK_N) * batch
+            walk = q.new_empty(programs * 4, dtype=torch.int32)
+            key_walk_kernel[(programs,)](
                 walk,
                 prefix,
                 q_len,
@@ -997,7 +998,7 @@ def differentiate(ctx, dout, dlse):
     flags = (wanted[0], wanted[1] or wanted[2])
     grads = backward_op(dout, dlse, out, lse, q, k, v, prefix, *ctx.rest, *flags)
     grads = (grad if wants else None for grad, wants in zip(grads, wanted, strict=True))
-    return *grads, None, None, None, None, None
+    return *grads, *[None] * 5
 
 
 def refuse_double_backward(ctx, *grads):

@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 SPEC_HASH = "4c91fdb1aae6"
-CONTENT_HASH = "5b9386462b56"
+CONTENT_HASH = "32c2c41d7c8e"
 NAMESPACE = f"fagen_sinks_window_{CONTENT_HASH}"
 
 # Triton would compile anew for an int that is 1 or divisible by 16; these never need it.
@@ -908,8 +908,9 @@ def backward_op(
             )
         if wants_dkdv and kv_len * kv_heads * batch > 0:
             config = chosen_config("dkdv", configs, q, v)
-            walk = q.new_empty(triton.cdiv(kv_len, config.BLOCK_N) * 4, dtype=torch.int32)
-            key_walk_kernel[(triton.cdiv(kv_len, config.BLOCK_N),)](
+            programs = triton.cdiv(kv_len, config.BLOCK_N)
+            walk = q.new_empty(programs * 4, dtype=torch.int32)
+            key_walk_kernel[(programs,)](
                 walk,
                 n_sink,
                 window,
@@ -1027,7 +1028,7 @@ def differentiate(ctx, dout, dlse):
     flags = (wanted[0], wanted[1] or wanted[2])
     grads = backward_op(dout, dlse, out, lse, q, k, v, *ctx.rest, *flags)
     grads = (grad if wants else None for grad, wants in zip(grads, wanted, strict=True))
-    return *grads, None, None, None, None, None, None
+    return *grads, *[None] * 6
 
 
 def refuse_double_backward(ctx, *grads):
