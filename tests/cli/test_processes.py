@@ -59,6 +59,8 @@ def test_an_interrupt_leaves_nothing_behind(tmp_path, environment, number, stage
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # A shell starts its background jobs with SIGINT ignored, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     for line in process.stderr:
         if stage in line:
