@@ -2,7 +2,7 @@
 
 Wall time over many calls that are issued without waiting; few enough at a time that the launch
 queue never fills, with a wait between batches outside the clock. The parts of our call are found
-by recording one call: the custom op's arguments and every kernel launch, which are then replayed
+by recording one call: the operator's arguments and every kernel launch, which are then replayed
 alone.
 """
 
@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 import torch
-from torch.library import CustomOpDef
+from torch._ops import OpOverload
 
 from fagen.bench.timing import synchronize
 
@@ -64,9 +64,9 @@ def whole_call(forward: Callable[[], Any], leaves: tuple[torch.Tensor, ...]) -> 
 
 
 class _Recorder:
-    """Stands in for a custom op in the module's namespace, keeping each call's arguments."""
+    """Stands in for an operator in the module's namespace, keeping each call's arguments."""
 
-    def __init__(self, op: CustomOpDef, calls: list[tuple[CustomOpDef, tuple, dict]]) -> None:
+    def __init__(self, op: OpOverload, calls: list[tuple[OpOverload, tuple, dict]]) -> None:
         self._op, self._calls = op, calls
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -78,10 +78,10 @@ class _Recorder:
 
 
 @contextmanager
-def recorded_ops(module: ModuleType) -> Iterator[list[tuple[CustomOpDef, tuple, dict]]]:
-    """Collects the calls of the module's custom ops while the block runs."""
-    calls: list[tuple[CustomOpDef, tuple, dict]] = []
-    ops = {name: op for name, op in vars(module).items() if isinstance(op, CustomOpDef)}
+def recorded_ops(module: ModuleType) -> Iterator[list[tuple[OpOverload, tuple, dict]]]:
+    """Collects the calls of the module's operators while the block runs."""
+    calls: list[tuple[OpOverload, tuple, dict]] = []
+    ops = {name: op for name, op in vars(module).items() if isinstance(op, OpOverload)}
     for name, op in ops.items():
         setattr(module, name, _Recorder(op, calls))
     try:
@@ -113,8 +113,8 @@ def recorded_launches() -> Iterator[list[tuple[str, Action]]]:
 def parts_of_call(module: ModuleType, forward: Callable[[], Any]) -> dict[str, float]:
     """us of our call's parts, forward without gradients; parts that cannot be seen are absent.
 
-    "checks and defaults" is what `attention` does around its custom op, "op dispatch" what PyTorch
-    adds around the op's function, "launcher" that function without its launches.
+    "checks and defaults" is what `attention` does around its operator, "op dispatch" what PyTorch
+    adds around the operator's launcher, "launcher" that function without its launches.
     """
     with torch.no_grad(), recorded_ops(module) as ops, recorded_launches() as launches:
         forward()
@@ -131,7 +131,7 @@ def parts_of_call(module: ModuleType, forward: Callable[[], Any]) -> dict[str, f
             return parts
         op, args, kwargs = ops[0]
         dispatched = microseconds(lambda: op(*args, **kwargs))
-        plain = microseconds(lambda: op._init_fn(*args, **kwargs))
+        plain = microseconds(lambda: module.launch_forward(*args, **kwargs))
     return {
         **parts,
         "checks and defaults": whole - dispatched,

@@ -13,7 +13,7 @@ LAST = ("scale", "q_offset", "kv_offset", "config")
 
 @dataclass(frozen=True)
 class AutogradText:
-    """See `save_for_backward` and `differentiate` in `templates/module.jinja`."""
+    """See `Forward` in `templates/module.jinja`."""
 
     variant: Variant
 
@@ -22,21 +22,13 @@ class AutogradText:
         return [t.name for t in self.variant.tensors]
 
     @property
-    def _rest(self) -> list[str]:
-        """What is kept beside tensors."""
-        return [*(p.name for p in self.variant.parameters), *LAST]
-
-    @property
-    def inputs(self) -> list[str]:
-        return unpacked(["q", "k", "v", *self._tables, *self._rest], "inputs")
+    def operands(self) -> list[str]:
+        return unpacked(["q", "k", "v", *self._tables, "*ctx.rest"], "operands")
 
     @property
     def save(self) -> list[str]:
-        return braced("ctx.save_for_backward(", ["q", "k", "v", "*output", *self._tables], ")")
-
-    @property
-    def rest(self) -> list[str]:
-        return braced("ctx.rest = (", self._rest, ")")
+        saved = ["q", "k", "v", "out", "lse", *self._tables]
+        return braced("ctx.save_for_backward(", saved, ")")
 
     @property
     def saved(self) -> list[str]:
@@ -50,4 +42,4 @@ class AutogradText:
     @property
     def without_gradient(self) -> int:
         """Operands behind q, k and v."""
-        return len(self._tables) + len(self._rest)
+        return len(self._tables) + len(self.variant.parameters) + len(LAST)

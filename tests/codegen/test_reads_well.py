@@ -15,7 +15,15 @@ from fagen.spec.load import find_variant, load_text, load_variant, shipped_names
 
 ROOT = Path(__file__).resolve().parents[2]
 #: What torch calls by position, and what takes the arguments of `attention`, used or not.
-BY_CONTRACT = {"_", "refuse_double_backward", "attention", "forward_op", "backward_op", "reference"}
+BY_CONTRACT = {
+    "fake_forward",
+    "fake_backward",
+    "backward",
+    "attention",
+    "launch_forward",
+    "launch_backward",
+    "reference",
+}
 OTHERS = {
     "exact": "name: exact\naccuracy: exact\nscore: tanh(score)",
     "two_tanh": "name: two_tanh\nscore: tanh(score) + tanh(0.5 * score) * tanh(score)",

@@ -37,6 +37,18 @@ def test_one_file_under_two_names():
         check(shipped("alibi"), mod, *inputs(1, 2, 1, 20, 20, 16), config=tiles(mod))
 
 
+def test_an_edited_copy_runs_its_own_kernels():
+    source = render(shipped("full"))
+    doubled = source.replace("acc, inverse[:, None]", "acc, 2.0 * inverse[:, None]")
+    assert doubled != source
+    first = import_source(source, "kept_full")
+    edited = import_source(doubled, "edited_full")
+    q, k, v = (x.detach() for x in inputs(1, 1, 1, 20, 20, 16))
+    for _ in range(2):
+        out = first.attention(q, k, v, config=tiles(first))
+        torch.testing.assert_close(edited.attention(q, k, v, config=tiles(edited)), 2 * out)
+
+
 def test_a_reloaded_module_works(monkeypatch):
     mod = import_source(render(shipped("softcap")), "reloaded_softcap")
     monkeypatch.syspath_prepend(Path(mod.__file__).parent)
