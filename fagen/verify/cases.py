@@ -36,7 +36,8 @@ class Case:
     None takes the module's own configuration. `offsets` are (q_offset, kv_offset) to pass.
     `loss`: which outputs the gradient comes through; "sum" gives an expanded (stride 0) gradient.
     `check`: "attention" compares with float64; "deterministic" runs twice, bit for bit; "merge"
-    and "split" try the public merge; "reference" the module's own dense function.
+    and "split" try the public merge; "reference" the module's own dense function. `values` gives
+    (name, value) of parameters, in place of those of `parameters`, and of free lengths.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Case:
     check: Check = "attention"
     scale: float | None = None
     deterministic_fill: bool = False
+    values: tuple[tuple[str, int | float | bool], ...] = ()
 
 
 _CORE = (

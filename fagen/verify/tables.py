@@ -29,6 +29,9 @@ def parameter_values(variant: Variant, case: Case) -> dict[str, int | float | bo
 
 
 def _value(parameter: Parameter, case: Case) -> int | float | bool:
+    for name, value in case.values:
+        if name == parameter.name:
+            return value
     choice = case.parameters
     if choice == "default":
         return parameter.default
@@ -64,6 +67,7 @@ def draw_tables(
         **{p.name: p.default for p in variant.parameters},
         **parameters,
         **dict.fromkeys(free_names(variant), FREE_LENGTH),
+        **dict(case.values),
     }  # fmt: skip
     found = {}
     for tensor in variant.tensors:
