@@ -39,7 +39,7 @@ class ConfigRow:
 # What pays on sm_90 (and fits sm_100), by role and visits; these rows are tried before the others.
 TUNED: dict[tuple[str, Visits], tuple[ConfigRow, ...]] = {
     ("forward", "all"): (
-        ConfigRow(224, 2, 64, 128, 64, 8, 4),
+        ConfigRow(224, 2, 64, 64, 64, 4, 3),
         ConfigRow(224, 2, 128, 128, 128, 8, 3),
     ),
     ("forward", "some"): (
@@ -47,7 +47,7 @@ TUNED: dict[tuple[str, Visits], tuple[ConfigRow, ...]] = {
         ConfigRow(224, 2, 128, 64, 64, 4, 3),
     ),
     ("forward", "few"): (
-        ConfigRow(224, 2, 64, 64, 32, 4, 3),
+        ConfigRow(224, 2, 64, 64, 64, 4, 3),
         ConfigRow(224, 2, 128, 64, 64, 4, 3),
     ),
     ("dkdv", "all"): (
@@ -59,7 +59,7 @@ TUNED: dict[tuple[str, Visits], tuple[ConfigRow, ...]] = {
         ConfigRow(224, 2, 128, 32, 64, 4, 3),
     ),
     ("dkdv", "few"): (
-        ConfigRow(224, 2, 64, 32, 64, 4, 3),
+        ConfigRow(224, 2, 64, 64, 64, 4, 3),
         ConfigRow(224, 2, 128, 32, 64, 4, 3),
     ),
     ("dq", "all"): (
