@@ -1,0 +1,111 @@
+"""Random calls of a draft: shapes, strides, dtypes, offsets, run-time values."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Literal, get_args
+
+from fagen.verify.cases import Case, Check, Layout, Loss, Tables
+from fagen.verify.fuzz.ledger import Declared, Ledger
+
+Device = Literal["cpu", "cuda"]
+
+#: (BLOCK_M, BLOCK_N): small, so that lengths of a few dozen make three tiles and more.
+TILES = ((16, 16), (16, 16), (16, 32), (32, 16))
+ROLES = ("forward", "dkdv", "dq", "prep")
+HEADS = ((1, 1), (2, 1), (2, 2), (4, 2), (3, 3), (6, 3), (5, 1))
+WIDTHS = ((16, 16), (16, 16), (16, 16), (8, 8), (24, 16), (16, 48), (40, 24), (32, 32), (80, 16))
+WIDE = ((64, 64), (128, 128), (96, 64), (192, 128), (80, 80))
+
+
+def draw_case(rng: Random, ledger: Ledger, device: Device) -> Case:
+    """One call. Every axis has at least three tiles, now and then far fewer or none."""
+    block_m, block_n = rng.choice(TILES)
+    q_len = _length(rng, block_m)
+    kv_len = q_len if rng.random() < 0.2 else _length(rng, block_n)
+    heads, kv_heads = rng.choice(HEADS)
+    batch = rng.choice([1, 1, 1, 2, 3])
+    if batch * heads > 4:  # the interpreter takes its time for each of them
+        batch = 1
+    widths = WIDTHS + WIDE * 3 if device == "cuda" else WIDTHS
+    head_dim, head_dim_v = rng.choice(widths)
+    dtypes = ["float32", "float32", "float16"] + ["bfloat16"] * (device == "cuda")
+    wide_tiles = device == "cuda" and rng.random() < 0.5
+    tiles = tuple((role, block_m, block_n) for role in ROLES)
+    if wide_tiles:
+        q_len, kv_len = 6 * q_len, 6 * kv_len
+    return Case(
+        name="fuzz",
+        batch=batch,
+        heads=heads,
+        kv_heads=kv_heads,
+        q_len=q_len,
+        kv_len=kv_len,
+        head_dim=head_dim,
+        head_dim_v=head_dim_v,
+        dtype=rng.choice(dtypes),  # type: ignore[arg-type]
+        layout=_one(rng, get_args(Layout), "contiguous"),
+        offsets=_offsets(rng, q_len, kv_len),
+        magnitude=rng.choice([None, None, None, None, 3.0, 12.0, 40.0]),
+        tables=_one(rng, get_args(Tables), "drawn"),
+        loss=_one(rng, get_args(Loss), "both"),
+        tiles=None if wide_tiles else tiles,
+        check=_one(rng, [c for c in get_args(Check) if c in CHECKS], "attention", 0.9),
+        scale=rng.choice([0.4, 1.5]) if rng.random() < 0.1 else None,
+        deterministic_fill=rng.random() < 0.05,
+        values=values(rng, ledger, kv_len),
+    )
+
+
+CHECKS = ("attention", "deterministic")
+
+
+def _one(rng: Random, options, usual: str, share: float = 0.5):
+    return usual if rng.random() < share else rng.choice(list(options))
+
+
+def _length(rng: Random, block: int) -> int:
+    kind = rng.random()
+    if kind < 0.05:
+        return rng.choice([0, 1, 1, 2])
+    if kind < 0.15:
+        return rng.randint(1, 2 * block)
+    if kind < 0.25:
+        return rng.choice([3, 4]) * block
+    return rng.randint(2 * block + 1, 4 * block + 3)
+
+
+def _offsets(rng: Random, q_len: int, kv_len: int) -> tuple[int | None, int]:
+    if rng.random() < 0.6:
+        return None, 0
+    q_offset = rng.choice([None, 0, rng.randint(-q_len, kv_len + 9), -21, 1000])
+    kv_offset = rng.choice([0, 0, rng.randint(-kv_len, kv_len), 7])
+    if q_offset == 1000 and rng.random() < 0.7:
+        kv_offset = 980
+    return q_offset, kv_offset
+
+
+def values(rng: Random, ledger: Ledger, kv_len: int) -> tuple[tuple[str, int | float | bool], ...]:
+    """Run-time values of most parameters, and of every free length."""
+    found: list[tuple[str, int | float | bool]] = []
+    for parameter in ledger.parameters:
+        if not parameter.static and rng.random() < 0.85:
+            found.append((parameter.name, _value(rng, parameter, kv_len)))
+    found += [(length, rng.choice([1, 2, 5, 17, kv_len + 3])) for length in ledger.lengths]
+    return tuple(found)
+
+
+def _value(rng: Random, parameter: Declared, kv_len: int) -> int | float | bool:
+    if parameter.type == "bool":
+        return rng.random() < 0.5
+    low, high = parameter.entry.get("min"), parameter.entry.get("max")
+    value: int | float
+    if parameter.type == "int":
+        value = rng.choice([0, 1, 2, rng.randint(-9, 30), rng.randint(0, kv_len + 2), kv_len])
+        if rng.random() < 0.03:
+            value = rng.choice([2**28, -(2**28)])
+    else:
+        value = rng.choice([0.0, 0.3, -1.5, rng.uniform(-3.0, 3.0), rng.uniform(0.05, 6.0)])
+    value = value if low is None else max(value, low)
+    value = value if high is None else min(value, high)
+    return int(value) if parameter.type == "int" else float(value)
