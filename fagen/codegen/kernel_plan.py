@@ -158,6 +158,8 @@ class WalkPlan(_Uses):
         lines = ["h = program // blocks % heads"] if self.by_head else []
         if self.by_batch:
             lines.append("b = program // blocks" + (" // heads" if self.by_head else ""))
+        if self._uses("kv_h"):
+            lines.append("kv_h = h // (heads // kv_heads)")
         return lines
 
     @property

@@ -249,7 +249,8 @@ class ModuleText:
                 sizes = default_operands(self.plan.variant, t)
                 lines.append(f"if {t.name} is None:")
                 lines.append(f"    {t.name} = made_once(default_{t.name}, {sizes}q.device)")
-            lines.append(f"{t.name} = with_dense_rows({t.name})")
+            if t.shape:
+                lines.append(f"{t.name} = with_dense_rows({t.name})")
         return lines
 
 

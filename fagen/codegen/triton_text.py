@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from fagen.analysis.ranges import WIDENED, Range, needs_64_bits
-from fagen.spec.expr import Expr
+from fagen.spec.expr import Expr, is_const, post_order
 from fagen.spec.text import ATOM
 from fagen.spec.variant import Tensor
 
@@ -97,7 +97,9 @@ class TritonText:
             return args
         if any(self._is_wide(a) for a in node.args):
             return args
-        position = next((i for i, a in enumerate(node.args) if a.op != "const"), 0)
+        position = next((i for i, a in enumerate(node.args) if not _is_static(a)), None)
+        if position is None:
+            return args
         widened = list(args)
         widened[position] = (f"{wrap(args[position], ATOM)}.to(tl.int64)", ATOM)
         return widened
@@ -123,7 +125,7 @@ class TritonText:
 
     def _converted(self, node: Expr, arg: Text) -> str:
         inner = node.args[0]
-        if inner.op == "const" or (inner.op == "name" and inner.value == "head_dim"):
+        if _is_static(inner):
             # A number known at compile time has no .to().
             return f"({arg[0]} * 1.0)" if node.op == "float" else f"int({arg[0]})"
         target = "tl.float32" if node.op == "float" else "tl.int32"
@@ -152,6 +154,8 @@ class TritonText:
     def _load(self, node: Expr, args: list[Text]) -> str:
         row, last, guard = args
         pointers = f"{wrap(row, 9)} + {wrap(last, 10)}"
+        if is_const(node.args[1], 0):
+            pointers = row[0]
         if node.args[2].op == "const":
             load = f"tl.load({pointers})"
         elif self.is_streamed(node):
@@ -165,7 +169,13 @@ class TritonText:
 
 
 def _as_64(index: Expr, text: Text) -> str:
-    return text[0] if index.op == "const" else f"{wrap(text, ATOM)}.to(tl.int64)"
+    return wrap(text, 10) if _is_static(index) else f"{wrap(text, ATOM)}.to(tl.int64)"
+
+
+def _is_static(node: Expr) -> bool:
+    """Whether the compiler knows the value: such a number has no `.to()`."""
+    leaves = [n for n in post_order(node) if not n.args]
+    return all(n.op == "const" or (n.op == "name" and n.value == "head_dim") for n in leaves)
 
 
 def wrap(text: Text, level: int) -> str:

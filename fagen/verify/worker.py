@@ -22,6 +22,7 @@ import torch
 
 from fagen.verify.cases import cases_for
 from fagen.verify.checks import run_case
+from fagen.verify.interpreter import mend
 from fagen.verify.report import CaseResult
 
 #: As in `fagen.verify.verify`, which this process need not import.
@@ -40,6 +41,8 @@ def main(request_path: str) -> int:
     _say({"device": _describe(device), "cases": [c.name for c in cases]})
     # The tensors are tiny: threads would only wait for each other, for minutes on a busy machine.
     torch.set_num_threads(1)
+    if device == "cpu":
+        mend()
     module = _load(Path(request["module"]))
     for index in range(request["start"], len(cases)):
         _say({"start": index})
