@@ -35,7 +35,7 @@ KNOWN: dict[str, Range] = {
     "q_idx": _POSITION, "kv_idx": _POSITION, "q_row": _LENGTH,
     "q_token": _LENGTH, "kv_token": _LENGTH, "q_len": _LENGTH, "kv_len": _LENGTH,
     "batch": _COUNT, "heads": _POSITIVE, "kv_heads": _POSITIVE, "head_dim": _POSITIVE,
-    "total_q": _LENGTH, "total_kv": _LENGTH,
+    "total_q": _LENGTH, "total_kv": _LENGTH, "q_first": _LENGTH, "kv_first": _LENGTH,
     "q_lo": _POSITION, "q_hi": _POSITION, "kv_lo": _POSITION, "kv_hi": _POSITION,
     "q_offset": (-INDEX_LIMIT, INDEX_LIMIT), "kv_offset": (-INDEX_LIMIT, INDEX_LIMIT),
     "origin": _POSITION, "BLOCK_M": (1, 1024), "BLOCK_N": (1, 1024), "step": _LENGTH,

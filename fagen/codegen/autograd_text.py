@@ -4,11 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fagen.codegen.defaults import LONGEST, default_sizes
 from fagen.codegen.layout import braced, unpacked
 from fagen.spec.variant import Variant
 
 #: Operands of the operators after the variant's own.
 LAST = ("scale", "q_offset", "kv_offset", "config")
+#: Those that say where packed sequences begin and end.
+ENDS = ("cu_seqlens_q", "cu_seqlens_k")
+
+
+def operands_of(variant: Variant) -> list[str]:
+    """Operands of the operators between q, k, v and `LAST`: tensors first."""
+    names = [*(t.name for t in variant.tensors), *ENDS, *(p.name for p in variant.parameters)]
+    return names + lengths_for_defaults(variant)
+
+
+def lengths_for_defaults(variant: Variant) -> list[str]:
+    """What the default tables need to know of the longest sequence."""
+    sizes = {n for t in variant.tensors if t.default is not None for n in default_sizes(variant, t)}
+    return [longest for size, longest in LONGEST.items() if size in sizes]
 
 
 @dataclass(frozen=True)
@@ -19,7 +34,7 @@ class AutogradText:
 
     @property
     def _tables(self) -> list[str]:
-        return [t.name for t in self.variant.tensors]
+        return [*(t.name for t in self.variant.tensors), *ENDS]
 
     @property
     def operands(self) -> list[str]:
@@ -42,4 +57,4 @@ class AutogradText:
     @property
     def without_gradient(self) -> int:
         """Operands behind q, k and v."""
-        return len(self._tables) + len(self.variant.parameters) + len(LAST)
+        return len(operands_of(self.variant)) + len(LAST)

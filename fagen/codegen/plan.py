@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from fagen.analysis.axes import axes_of
@@ -22,10 +23,10 @@ from fagen.codegen.lifetimes import (
     Lifetime,
     Role,
 )
-from fagen.codegen.lower import dense, separated
+from fagen.codegen.lower import packed, separated
 from fagen.codegen.schedule import Scheduler
 from fagen.codegen.triton_text import OWN_FUNCTIONS
-from fagen.codegen.walk_lines import WalkLines, loop_header, range_ends
+from fagen.codegen.walk_lines import WalkLines, WalkStep, loop_header, range_ends
 from fagen.spec.expr import LOG2E, TRUE, Expr, const, is_const, make, name, substitute
 from fagen.spec.variant import SCORE, Variant
 
@@ -72,8 +73,8 @@ class ModulePlan:
 
 
 def plan_module(variant: Variant) -> ModulePlan:
-    """Every decision for the dense kernels of partition fa2."""
-    lowered = dense(variant)
+    """Every decision for the kernels of partition fa2."""
+    lowered = packed(variant)
     declared = declared_ranges(lowered)
     tile = tile_score(lowered, declared)
     slope = in_terms_of_qk(derivative(lowered.score, SCORE))
@@ -94,6 +95,13 @@ def plan_module(variant: Variant) -> ModulePlan:
         slope=slope,
         walks={"forward": by_keys, "dkdv": by_queries, "dq": by_keys},
     )
+
+
+def _corners(steps: Iterable[WalkStep], stream: Stream) -> set[str]:
+    """What the template adds to the lines of tests: the corners of streamed tiles."""
+    tests = [s.narrowing for s in steps if s.narrowing is not None]
+    found = {str(stream.offset)} if any(t.uses_lo or t.uses_hi for t in tests) else set()
+    return found | ({str(stream.length)} if any(t.uses_hi for t in tests) else set())
 
 
 @dataclass
@@ -128,7 +136,8 @@ class _Builder:
             results=range_ends(walk),
             by_batch="b" in lines.axes,
             by_head="h" in lines.axes,
-            uses=words(texts),
+            uses=words(texts) | _corners(steps, walk.stream),
+            ends_meet=self.variant.position == "end",
         )
 
     def kernel(
@@ -140,7 +149,7 @@ class _Builder:
         if mapped is None:
             printed_walk = tuple(walk_lines.print())
         else:
-            printed_walk = mapped.load_steps(f"{own.axis}_start // {own.block}")
+            printed_walk = mapped.load_steps
         post_scale = self._post_scale(scheduler)
         loops = tuple(
             self._loop(scheduler, walk, masked, post_scale, backward=backward, own=own)
@@ -174,6 +183,7 @@ class _Builder:
             sink=sink,
             row_term=row_term,
             uses=words(texts),
+            ends_meet=self.variant.position == "end",
         )
 
     def _anchored(self, node: Expr, own: Stream) -> Expr:

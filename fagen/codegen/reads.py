@@ -46,8 +46,7 @@ def _row_of(tensor: str, indices: tuple[Expr, ...]) -> Expr:
 
 def _size(tensor: Tensor, axis: int) -> Expr:
     size = tensor.shape[axis]
-    aliases = {"total_q": "q_len", "total_kv": "kv_len"}
-    return const(size) if isinstance(size, int) else name(aliases.get(size, size))
+    return const(size) if isinstance(size, int) else name(size)
 
 
 def _guard(tensor: Tensor, axis: int, index: Expr, declared: Mapping[str, Range]) -> Expr:
