@@ -265,7 +265,9 @@ class KernelPlan(_Uses):
     @property
     def uses_total_q(self) -> bool:
         # Streamed rows lie in vectors of all rows.
-        return super().uses_total_q or "total_q" in words(self.epilogue) or self.role.streamed == "q"
+        return (
+            super().uses_total_q or "total_q" in words(self.epilogue) or self.role.streamed == "q"
+        )
 
     @property
     def uses_total_kv(self) -> bool:

@@ -3,7 +3,6 @@ comparisons arranged so that what a program holds and what it streams stand on o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from fagen.analysis.axes import axes_of
@@ -40,7 +39,7 @@ def packed(variant: Variant) -> Variant:
     return _lowered(variant, _PACKED)
 
 
-def _lowered(variant: Variant, positions: Mapping[Expr, Expr]) -> Variant:
+def _lowered(variant: Variant, positions: dict[Expr, Expr]) -> Variant:
     """Kernels get a bool parameter as an int: Triton's interpreter takes no bools."""
     flags = {
         name(p.name, "bool"): make("gt", name(p.name), const(0))

@@ -146,10 +146,7 @@ class _Builder:
         own = QUERIES if role.stationary == "q" else KEYS
         scheduler = self._scheduler(role)
         walk_lines = WalkLines(scheduler, walk)
-        if mapped is None:
-            printed_walk = tuple(walk_lines.print())
-        else:
-            printed_walk = mapped.load_steps
+        printed_walk = tuple(walk_lines.print()) if mapped is None else mapped.load_steps
         post_scale = self._post_scale(scheduler)
         loops = tuple(
             self._loop(scheduler, walk, masked, post_scale, backward=backward, own=own)

@@ -80,7 +80,7 @@ def budget(
     truth = dense(*inputs)
     plain = dense(*inputs, Rounding(dtype))
     generator = torch.Generator(q.device).manual_seed(seed)
-    pairs = setting.sizes["batch"] * setting.sizes["heads"] * q.shape[2] * k.shape[2]
+    pairs = q.shape[0] * q.shape[1] * q.shape[2] * k.shape[2]
     draws = SMALL_PROBLEM_DRAWS if pairs <= SMALL_PROBLEM else 1
     runs = [dense(*inputs, Rounding(dtype, generator, tile)) for _ in range(draws)]
     yardstick, limit = {}, {}

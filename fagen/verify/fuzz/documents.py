@@ -129,7 +129,11 @@ def assembled(name: str, roots: Mapping, sections: Mapping, draw: Expressions) -
 
 def child_of(roots: Mapping, sections: Mapping, draw: Expressions) -> Mapping:
     child = assembled("drawn", roots, sections, draw)
-    return {"name": child.pop("name"), "extends": draw.rng.choice(["parent", "parent.yaml"]), **child}
+    return {
+        "name": child.pop("name"),
+        "extends": draw.rng.choice(["parent", "parent.yaml"]),
+        **child,
+    }
 
 
 def options(rng: Random) -> Mapping:

@@ -95,9 +95,7 @@ class Drawing:
 
     def free_length(self, context: Context) -> Piece | None:
         """The name of a length that only a table's argument tells: the table is read beside it."""
-        tables = [
-            t for t in self.ledger.tables if any(d in self.ledger.lengths for d in t.shape)
-        ]
+        tables = [t for t in self.ledger.tables if any(d in self.ledger.lengths for d in t.shape)]
         if not context.tables or not tables or context.place < KEYS:
             return None
         table = self.rng.choice(tables)
@@ -127,9 +125,7 @@ class Drawing:
     def place(self, axis: str | int, deep: int, context: Context) -> Piece:
         """An index for an axis: mostly what runs along it, else anything, out of range or not."""
         along = [
-            w
-            for w in ALONG.get(str(axis), ())
-            if w in context.indices and w not in context.local
+            w for w in ALONG.get(str(axis), ()) if w in context.indices and w not in context.local
         ]
         if along and self.chance(0.75):
             word = along[0] if self.chance(0.6) else self.rng.choice(along)

@@ -200,8 +200,9 @@ class Reals(Drawing):
             op = self.rng.choice(["add", "sub", "mul"])
             return infix(op, *self.rng.sample([score, other], 2))
         if kind == "shut":
-            return conditional(self.truth(1, context), infix("add", score, other), Piece("-inf", 11))
+            return conditional(
+                self.truth(1, context), infix("add", score, other), Piece("-inf", 11)
+            )
         cap = self.parameter("float", context, positive=True) or real(2.0)
         inner = called("tanh", infix("div", infix("add", score, other), cap))
         return infix("mul", *self.rng.sample([cap, inner], 2))
-
