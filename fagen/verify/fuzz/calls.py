@@ -88,11 +88,20 @@ def _offsets(rng: Random, q_len: int, kv_len: int) -> tuple[int | None, int]:
 def values(rng: Random, ledger: Ledger, kv_len: int) -> tuple[tuple[str, int | float | bool], ...]:
     """Run-time values of most parameters, and of every free length."""
     found: list[tuple[str, int | float | bool]] = []
+    lengths = {d for table in ledger.tables for d in table.shape}
     for parameter in ledger.parameters:
-        if not parameter.static and rng.random() < 0.85:
+        if parameter.name in lengths:
+            if not parameter.static:
+                found.append((parameter.name, _length_value(rng, parameter)))
+        elif not parameter.static and rng.random() < 0.85:
             found.append((parameter.name, _value(rng, parameter, kv_len)))
     found += [(length, rng.choice([1, 2, 5, 17, kv_len + 3])) for length in ledger.lengths]
     return tuple(found)
+
+
+def _length_value(rng: Random, parameter: Declared) -> int:
+    low, high = parameter.entry["min"], parameter.entry.get("max", 40)
+    return rng.randint(low, min(high, 40))
 
 
 def _value(rng: Random, parameter: Declared, kv_len: int) -> int | float | bool:
