@@ -153,16 +153,16 @@ class TritonText:
 
     def _load(self, node: Expr, args: list[Text]) -> str:
         row, last, guard = args
+        dtype = self.tensors[str(node.value)].dtype
         pointers = f"{wrap(row, 9)} + {wrap(last, 10)}"
         if is_const(node.args[1], 0):
             pointers = row[0]
         if node.args[2].op == "const":
             load = f"tl.load({pointers})"
-        elif self.is_streamed(node):
+        elif self.is_streamed(node) and dtype != "bool":
             load = f"load_streamed({pointers}, {guard[0]})"
         else:
             load = f"tl.load({pointers}, mask={guard[0]}, other=0)"
-        dtype = self.tensors[str(node.value)].dtype
         if dtype in ("float16", "bfloat16", "float64"):
             return f"{load}.to(tl.float32)"
         return f"{load}.to(tl.int32)" if dtype in ("int8", "uint8", "int16") else load

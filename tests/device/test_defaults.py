@@ -103,6 +103,9 @@ def test_every_row_is_of_use():
             assert set(TUNED.get((role, visits), ())) <= rows
 
 
+POINTERS = {"int32": "*i32", "float32": "*fp32", "bfloat16": "*bf16", "bool": "*u1"}
+
+
 @pytest.mark.parametrize("name", shipped_names())
 def test_signatures_are_complete(name):
     """Every argument has a type or a value, in the kernel's order."""
@@ -118,7 +121,7 @@ def test_signatures_are_complete(name):
         for name_, kind in types.items():
             pointer = name_.removesuffix("_ptr")
             if pointer in tables:
-                assert kind == {"int32": "*i32", "float32": "*fp32"}[tables[pointer].dtype]
+                assert kind == POINTERS[tables[pointer].dtype]
             elif name_ in ("q_ptr", "k_ptr", "v_ptr", "out_ptr", "dout_ptr", "dq_ptr"):
                 assert kind == "*bf16"
             elif name_ in ("lse_ptr", "dlse_ptr", "row_state_ptr"):

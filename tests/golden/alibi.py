@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 SPEC_HASH = "b531fd2504c3"
-CONTENT_HASH = "c0fb433be7cc"
+CONTENT_HASH = "5ea8dee11307"
 NAMESPACE = f"fagen_alibi_{CONTENT_HASH}"
 
 # Triton would compile anew for an int that is 1 or divisible by 16; these never need it.
@@ -1207,7 +1207,9 @@ def merge(out_a, lse_a, out_b, lse_b):
 
 
 def table_at(table, *index):
-    """table[index]; 0 where an index is negative or past its dimension."""
+    """table[index], ints in 64 bits; 0 where an index is negative or past its dimension."""
+    if not table.is_floating_point() and table.dtype != torch.bool:
+        table = table.to(torch.int64)
     index = torch.broadcast_tensors(*(torch.as_tensor(i, device=table.device) for i in index))
     inside = torch.ones_like(index[0], dtype=torch.bool)
     for i, size in zip(index, table.shape, strict=True):
@@ -1215,7 +1217,7 @@ def table_at(table, *index):
     if table.numel() == 0:
         return torch.zeros_like(inside, dtype=table.dtype)
     safe = tuple(torch.where(inside, i, 0) for i in index)
-    return torch.where(inside, table[safe], 0)
+    return torch.where(inside, table[safe], table.new_zeros(()))
 
 
 def reference(

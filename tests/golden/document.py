@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 SPEC_HASH = "87c60eab0695"
-CONTENT_HASH = "a4c73d70fb08"
+CONTENT_HASH = "4dfc4729927b"
 NAMESPACE = f"fagen_document_{CONTENT_HASH}"
 
 # Triton would compile anew for an int that is 1 or divisible by 16; these never need it.
@@ -145,10 +145,7 @@ def load_streamed(pointers, mask):
     Four equal rows are loaded and their maximum taken: the pipeline stages a tile in shared memory
     once, while each thread would fetch its part of a vector shorter than the block for itself.
     """
-    values = tl.load(pointers + tl.zeros([4, 1], tl.int32), mask=mask, other=0)
-    if values.dtype == tl.int1:
-        return tl.max(values.to(tl.int32), 0)[None, :] != 0
-    return tl.max(values, 0)[None, :]
+    return tl.max(tl.load(pointers + tl.zeros([4, 1], tl.int32), mask=mask, other=0), 0)[None, :]
 
 
 @triton.jit
@@ -234,11 +231,11 @@ def query_walk_kernel(
         below = kv_hi < kv_len
         both_2 = at_least & below
         both_3 = (kv_hi >= 0) & below
-        doc_b_kv_hi = tl.load(doc_row_2 + kv_hi, mask=both_3, other=0)
-        chosen = tl.where(both_2, doc_b_kv_hi, 2147483647)
+        doc_b = tl.load(doc_row_2 + kv_hi, mask=both_3, other=0)
+        chosen = tl.where(both_2, doc_b, 2147483647)
         both_4 = at_least & (kv_lo < kv_len)
-        doc_b_kv_lo = tl.load(doc_row_2 + kv_lo, mask=both_4, other=0)
-        chosen_2 = tl.where(both_2, doc_b_kv_lo, -2147483648)
+        doc_b_2 = tl.load(doc_row_2 + kv_lo, mask=both_4, other=0)
+        chosen_2 = tl.where(both_2, doc_b_2, -2147483648)
         may = (doc_b_q_least <= chosen) & (chosen_2 <= doc_b_q_greatest)
         live = visited & may
         live_first = tl.minimum(live_first, tl.min(tl.where(live, tile, stop)))
@@ -575,10 +572,10 @@ def key_walk_kernel(
         both_2 = at_least & below
         doc_row_2 = doc_ptr + b.to(tl.int64) * doc_stride_0
         both_3 = at_least & (q_lo < kv_len)
-        doc_b_q_lo = tl.load(doc_row_2 + q_lo, mask=both_3, other=0)
-        chosen = tl.where(both_2, doc_b_q_lo, -2147483648)
-        doc_b_q_hi = tl.load(doc_row_2 + q_hi, mask=(q_hi >= 0) & below, other=0)
-        chosen_2 = tl.where(both_2, doc_b_q_hi, 2147483647)
+        doc_b = tl.load(doc_row_2 + q_lo, mask=both_3, other=0)
+        chosen = tl.where(both_2, doc_b, -2147483648)
+        doc_b_2 = tl.load(doc_row_2 + q_hi, mask=(q_hi >= 0) & below, other=0)
+        chosen_2 = tl.where(both_2, doc_b_2, 2147483647)
         may = (chosen <= doc_b_kv_greatest) & (doc_b_kv_least <= chosen_2)
         live = visited & may
         live_first = tl.minimum(live_first, tl.min(tl.where(live, tile, stop)))
@@ -1379,7 +1376,9 @@ def merge(out_a, lse_a, out_b, lse_b):
 
 
 def table_at(table, *index):
-    """table[index]; 0 where an index is negative or past its dimension."""
+    """table[index], ints in 64 bits; 0 where an index is negative or past its dimension."""
+    if not table.is_floating_point() and table.dtype != torch.bool:
+        table = table.to(torch.int64)
     index = torch.broadcast_tensors(*(torch.as_tensor(i, device=table.device) for i in index))
     inside = torch.ones_like(index[0], dtype=torch.bool)
     for i, size in zip(index, table.shape, strict=True):
@@ -1387,7 +1386,7 @@ def table_at(table, *index):
     if table.numel() == 0:
         return torch.zeros_like(inside, dtype=table.dtype)
     safe = tuple(torch.where(inside, i, 0) for i in index)
-    return torch.where(inside, table[safe], 0)
+    return torch.where(inside, table[safe], table.new_zeros(()))
 
 
 def reference(

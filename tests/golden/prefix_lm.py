@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 SPEC_HASH = "cf141cc0a7dd"
-CONTENT_HASH = "087f467cfbf3"
+CONTENT_HASH = "8c1bcd1133ec"
 NAMESPACE = f"fagen_prefix_lm_{CONTENT_HASH}"
 
 # Triton would compile anew for an int that is 1 or divisible by 16; these never need it.
@@ -1246,7 +1246,9 @@ def merge(out_a, lse_a, out_b, lse_b):
 
 
 def table_at(table, *index):
-    """table[index]; 0 where an index is negative or past its dimension."""
+    """table[index], ints in 64 bits; 0 where an index is negative or past its dimension."""
+    if not table.is_floating_point() and table.dtype != torch.bool:
+        table = table.to(torch.int64)
     index = torch.broadcast_tensors(*(torch.as_tensor(i, device=table.device) for i in index))
     inside = torch.ones_like(index[0], dtype=torch.bool)
     for i, size in zip(index, table.shape, strict=True):
@@ -1254,7 +1256,7 @@ def table_at(table, *index):
     if table.numel() == 0:
         return torch.zeros_like(inside, dtype=table.dtype)
     safe = tuple(torch.where(inside, i, 0) for i in index)
-    return torch.where(inside, table[safe], 0)
+    return torch.where(inside, table[safe], table.new_zeros(()))
 
 
 def reference(
