@@ -23,7 +23,7 @@ to the yardstick as a kernel could meet it (`Rounding` with a generator), which 
 - *storage.* A result is stored in the dtype. In the maximum that is half an ulp of the largest
   value, `unit roundoff * maximum`, whatever the size of the tensor; in the norm it averages out,
   and `unit roundoff * norm` is allowed a share that falls as one over the square root of the
-  number of elements.
+  number of elements that differ.
 
 Where the truth is exactly zero by definition (rows without keys, keys no query may see) no
 tolerance applies: `fagen.verify.judge` demands zeros.
@@ -91,7 +91,8 @@ def budget(
         largest = [max(errors) for errors in zip(*met, strict=True)]
         roundoff = FLOAT32_ROUNDOFF if name == "lse" else torch.finfo(dtype).eps / 2
         size = norms(expected, torch.zeros_like(expected))
-        count = max(1, expected.numel())
+        # Equal values are rounded alike, so that their errors do not average out.
+        count = max(1, torch.unique(expected.to(torch.float32)).numel())
         share = (min(0.5, 8.0 / math.sqrt(count)), 1.0)
         limits = [FACTOR * largest[i] + share[i] * roundoff * size[i] for i in range(2)]
         limit[name] = (limits[0], limits[1])
