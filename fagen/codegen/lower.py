@@ -44,7 +44,7 @@ def dense(variant: Variant) -> Variant:
 
 
 def lower_powers(root: Expr) -> Expr:
-    """x ** n for |n| up to 16 as products, and a square root for halves; others by exp2 and log2."""
+    """x ** n, |n| up to 16, as products, with a square root for halves; else by exp2 and log2."""
 
     def change(node: Expr, args: tuple[Expr, ...]) -> Expr:
         if node.op != "pow" or args[1].op != "const":
