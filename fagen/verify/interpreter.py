@@ -1,4 +1,4 @@
-"""Repairs Triton's interpreter where it differs from the compiler, for whoever checks kernels in it.
+"""Repairs Triton's interpreter where it differs from the compiler, for checks of kernels in it.
 
 - A comparison's result keeps the type of its operands, so that a scalar one of floats becomes a
   float as soon as it meets a block, and `&` or `|` refuse it.
@@ -32,7 +32,7 @@ def mend() -> None:
 
     if getattr(interpreter, "is_mended", False):
         return
-    interpreter.is_mended = True  # type: ignore[attr-defined]
+    interpreter.is_mended = True
     builder = interpreter.InterpreterBuilder
     for name in dir(builder):
         if name.startswith(("create_fcmp", "create_icmp")):

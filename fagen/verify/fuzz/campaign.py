@@ -182,9 +182,7 @@ class _Crew:
         finally:
             self.idle.put(worker)
 
-    def outcomes(
-        self, trials: Iterator[tuple[int, Trial]]
-    ) -> Iterator[tuple[int, Trial, Outcome]]:
+    def outcomes(self, trials: Iterator[tuple[int, Trial]]) -> Iterator[tuple[int, Trial, Outcome]]:
         """In the order in which they come; few trials are drawn ahead."""
         running: dict[Future[Outcome], tuple[int, Trial]] = {}
         pool = ThreadPoolExecutor(len(self.workers))

@@ -129,7 +129,11 @@ def assembled(name: str, roots: Mapping, sections: Mapping, draw: Expressions) -
 
 def child_of(roots: Mapping, sections: Mapping, draw: Expressions) -> Mapping:
     child = assembled("drawn", roots, sections, draw)
-    return {"name": child.pop("name"), "extends": draw.rng.choice(["parent", "parent.yaml"]), **child}
+    return {
+        "name": child.pop("name"),
+        "extends": draw.rng.choice(["parent", "parent.yaml"]),
+        **child,
+    }
 
 
 def options(rng: Random) -> Mapping:
@@ -144,7 +148,7 @@ def options(rng: Random) -> Mapping:
     if rng.random() < 0.05:
         found["passes"] = rng.choice([["forward", "backward"], ["forward", "backward", "decode"]])
     if rng.random() < 0.05:
-        problem = {"batch": 1, "heads": 8, "q_len": 4096, "head_dim": 128}
+        problem: Mapping = {"batch": 1, "heads": 8, "q_len": 4096, "head_dim": 128}
         if rng.random() < 0.5:
             problem |= {"kv_heads": 2, "kv_len": 8192, "head_dim_v": 64, "dtype": "float16"}
         found["tuning"] = {"problems": [problem]}

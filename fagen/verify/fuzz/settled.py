@@ -55,7 +55,10 @@ def _one_result(
         # What nothing was computed for is exact: names, literals, a conversion of an int.
         if node.op in ("read", "float") or (node.op == "name" and node.value != "score"):
             return value
-        if node.op == "const" and float(torch.tensor(node.value, dtype=torch.float32)) == node.value:
+        if (
+            node.op == "const"
+            and float(torch.tensor(node.value, dtype=torch.float32)) == node.value
+        ):
             return value
         least = 1.0 if node.op in ("tanh", "sigmoid", "sin", "cos") else 0.0
         ticket = torch.rand(value.shape, generator=noise.generator, dtype=torch.float64,

@@ -20,8 +20,10 @@ def shrink(trial: Trial, outcome: Outcome, run: Run, seconds: float = 120.0) -> 
 
     def fails(candidate: Trial) -> bool:
         found = run(candidate)
-        return found.verdict == outcome.verdict and found.stage == outcome.stage and (
-            found.verdict == "wrong" or found.kind == outcome.kind
+        return (
+            found.verdict == outcome.verdict
+            and found.stage == outcome.stage
+            and (found.verdict == "wrong" or found.kind == outcome.kind)
         )
 
     progress = True

@@ -13,11 +13,10 @@ import warnings
 
 import torch
 
+from fagen.verify.fuzz.crew import READY
 from fagen.verify.fuzz.outcomes import Outcome, Trial
 from fagen.verify.fuzz.trial import run_trial
-from fagen.verify.fuzz.crew import READY
 from fagen.verify.interpreter import mend
-
 
 
 def main() -> None:
