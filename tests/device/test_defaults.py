@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from fagen.codegen.configs import CONFIGS, ROLES, TUNED
+from fagen.codegen.configs import CONFIGS, READING, ROLES, TUNED
 from fagen.codegen.plan import plan_module
 from fagen.codegen.render import module_text, render
 from fagen.codegen.signature import column_chunks, constexprs, default_row, signature
@@ -96,8 +96,9 @@ def test_every_row_is_of_use():
                 for itemsize in (2, 4)
                 for width in (64, 96, 128, 256, 512)
             }
-            for visits in ("all", "some", "few")
+            for visits in ("all", "some", "few", "reads")
         }
+        assert set(READING.get(role, ())) <= used.pop("reads")
         assert set(CONFIGS[role]) <= set().union(*used.values())
         for visits, rows in used.items():
             assert set(TUNED.get((role, visits), ())) <= rows
