@@ -47,8 +47,8 @@ def _is_power(value: int) -> bool:
 def congruent(mask: Expr, axis: str) -> Expr:
     """Where `table[kv] == table[q]` must hold, one may stand for the other beside it.
 
-    Reads along the streamed axis give way to those that a program holds: of documents with
-    positions of their own, the start of the key's document becomes that of the query's.
+    Reads along the streamed axis give way to those that a program holds: where positions count
+    from the start of a part, the start that the key looks up becomes the one of the query.
     """
     if mask.op == "or":
         return make("or", *(congruent(a, axis) for a in mask.args))

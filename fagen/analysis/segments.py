@@ -74,7 +74,7 @@ Narrows = Callable[[Expr], bool]
 def _narrows(atom: Expr, streamed: Expr, reader: TileReader) -> bool:
     if bound_on(atom, streamed, reader) is not None:
         return True
-    # A comparison with what lies in order along the stream, such as ids of documents.
+    # A comparison with what lies in order along the stream, such as labels of its parts.
     orders = atom.op in ("lt", "le", "gt", "ge") and atom.args[0].type == "int"
     reads = any(reader.is_in_order(a) and streamed in a.args for a in atom.args)
     return orders and reads

@@ -10,6 +10,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
+from folder_tables import (
+    Tables,
+    bit_table,
+    block_table,
+    documents,
+    documents_with_starts,
+    drawn,
+    graph_tables,
+    starts,
+    tree_tables,
+)
 
 
 @dataclass(frozen=True)
@@ -21,9 +32,6 @@ class Call:
     row: torch.Tensor
     p: dict
     t: dict
-
-
-Tables = dict[str, torch.Tensor]
 
 
 @dataclass(frozen=True)
@@ -53,40 +61,6 @@ def each_pair(c: Call, holds: Callable[[int, int, int], bool], batch: int) -> to
 def entry(row: list[int], i: int) -> int:
     """An entry of a table's row; 0 beyond its ends."""
     return row[i] if 0 <= i < len(row) else 0
-
-
-def documents(batch: int, heads: int, q_len: int, kv_len: int) -> Tables:
-    ids = torch.zeros(batch, kv_len, dtype=torch.int32)
-    for b in range(batch):
-        for start in (1, 3 + b, 8, 19):
-            ids[b, start:] += 1
-    return {"doc": ids}
-
-
-def documents_with_starts(batch: int, heads: int, q_len: int, kv_len: int) -> Tables:
-    starts = [[0, 1, min(3 + b, 8), 8, 19] for b in range(batch)]
-    return documents(batch, heads, q_len, kv_len) | {
-        "start": torch.tensor(starts, dtype=torch.int32)
-    }
-
-
-def starts(batch: int, heads: int, q_len: int, kv_len: int) -> Tables:
-    cuts = [max(s for s in (0, 4, 5, 17) if s <= i) for i in range(kv_len)]
-    return {"doc_start": torch.tensor([cuts] * batch, dtype=torch.int32)}
-
-
-def drawn(**shapes) -> Callable[..., Tables]:
-    """Tables of normal values; a shape's words are lengths of the call."""
-
-    def tables(batch: int, heads: int, q_len: int, kv_len: int) -> Tables:
-        sizes = {"batch": batch, "heads": heads, "q_len": q_len, "kv_len": kv_len}
-        generator = torch.Generator().manual_seed(3)
-        return {
-            name: torch.randn([sizes.get(s, s) for s in shape], generator=generator)
-            for name, shape in shapes.items()
-        }
-
-    return tables
 
 
 def same_document(c: Call) -> torch.Tensor:
@@ -181,11 +155,6 @@ def blocks(c: Call) -> torch.Tensor:
     return result
 
 
-def block_table(batch: int, heads: int, q_len: int, kv_len: int) -> Tables:
-    generator = torch.Generator().manual_seed(5)
-    return {"live": torch.rand(batch, heads, 7, 6, generator=generator) < 0.4}
-
-
 def tree(c: Call) -> torch.Tensor:
     ancestor, prefix = c.t["ancestor"], c.t["prefix"].tolist()
     nodes = ancestor.shape[1]
@@ -199,13 +168,6 @@ def tree(c: Call) -> torch.Tensor:
     return result
 
 
-def tree_tables(batch: int, heads: int, q_len: int, kv_len: int) -> Tables:
-    node = torch.arange(q_len)
-    ancestor = (node[:, None] == node) | (node[:, None] % 5 == node * 2)
-    prefix = torch.arange(batch, dtype=torch.int32) + max(kv_len - q_len, 0)
-    return {"prefix": prefix, "ancestor": ancestor.expand(batch, q_len, q_len).contiguous()}
-
-
 def bits(c: Call) -> torch.Tensor:
     packed = c.t["packed"].tolist()
     rows = range(c.row.numel())
@@ -217,13 +179,6 @@ def bits(c: Call) -> torch.Tensor:
 
     found = [[[[holds(packed[b][m], j) for j in keys] for m in rows]] for b in range(len(packed))]
     return torch.tensor(found, dtype=torch.bool).reshape(len(packed), 1, len(rows), len(keys))
-
-
-def bit_table(batch: int, heads: int, q_len: int, kv_len: int) -> Tables:
-    generator = torch.Generator().manual_seed(7)
-    shape = (batch, q_len, -(-kv_len // 32))
-    words = torch.randint(-(2**31), 2**31, shape, generator=generator)
-    return {"packed": words.to(torch.int32)}
 
 
 def slopes(heads: int) -> torch.Tensor:
@@ -287,12 +242,6 @@ def by_graph(s: torch.Tensor, c: Call) -> torch.Tensor:
     # A pair beyond the table has distance 0.
     found = torch.where(inside, found, bias[:, 0].view(1, -1, 1, 1))
     return s + torch.where((known | ~inside)[:, None], found, 0.0)
-
-
-def graph_tables(batch: int, heads: int, q_len: int, kv_len: int) -> Tables:
-    generator = torch.Generator().manual_seed(11)
-    dist = torch.randint(0, 14, (batch, q_len, kv_len), generator=generator)
-    return {"bias": torch.randn(heads, 12, generator=generator), "dist": dist.to(torch.int32)}
 
 
 def of_keys(table: torch.Tensor, c: Call) -> torch.Tensor:
