@@ -30,9 +30,18 @@ class CannotStart(RuntimeError):
 
 
 class Worker:
-    """One process at a time. Close it, or use it as a context."""
+    """One process at a time, of a module that speaks as `fagen.verify.fuzz.worker` does.
 
-    def __init__(self, device: Literal["cpu", "cuda"], limit: float | None = None) -> None:
+    `limit` is the time for one trial in seconds. Close it, or use it as a context.
+    """
+
+    def __init__(
+        self,
+        device: Literal["cpu", "cuda"],
+        limit: float | None = None,
+        module: str = "fagen.verify.fuzz.worker",
+    ) -> None:
+        self.module = module
         self.device = device
         self.limit = limit or TRIAL_LIMIT[device]
         self.process: subprocess.Popen[bytes] | None = None
@@ -74,7 +83,7 @@ class Worker:
         errors = Path(self.folder.name, "stderr")
         with errors.open("wb") as stderr:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "fagen.verify.fuzz.worker"],
+                [sys.executable, "-P", "-m", self.module],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import typing
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 from pydantic import BaseModel
@@ -38,6 +39,7 @@ def _symbol(operator: ast.AST) -> str:
     return f"operator {symbol}"
 
 
+@cache
 def grammar() -> frozenset[str]:
     """Every label there is."""
     operators = [_symbol(kind()) for kind in (*BINARY, *COMPARISON, *_OTHER)]
@@ -89,7 +91,7 @@ def used(draft: Draft) -> list[str]:
         declared |= mapping.get("parameters", {}).keys()
         functions |= {key.split("(")[0] for key in mapping.get("functions", {})}
     for _, mapping in draft.files:
-        found += _of_keys(mapping)
+        found += _of_keys(mapping, grammar())
         for entry in mapping.get("tensors", {}).values():
             found += [f"length {_length(d, declared)}" for d in entry.get("shape", ())]
             found.append(f"dtype {entry['dtype']}")
@@ -104,19 +106,20 @@ def _length(length: str | int, parameters: set[str]) -> str:
     return length if length in DIMENSIONS else "parameter" if length in parameters else "free"
 
 
-def _of_keys(value: Mapping, path: str = "") -> Iterator[str]:
+def _of_keys(value: Mapping, known: frozenset[str], path: str = "") -> Iterator[str]:
     for name, entry in value.items():
         key = f"{path}{name}"
         yield f"key {key}"
         values = entry if isinstance(entry, list) else [entry]
-        yield from (f"value {key}: {v}" for v in values if isinstance(v, str))
+        labels = [f"value {key}: {v}" for v in values if isinstance(v, str)]
+        yield from (label for label in labels if label in known)
         if key in ("let", "functions"):
             continue
         for inner in values:
             if isinstance(inner, dict):
                 entries = key in ("parameters", "tensors")
                 for one in inner.values() if entries else [inner]:
-                    yield from _of_keys(one, f"{key}.")
+                    yield from _of_keys(one, known, f"{key}.")
 
 
 def _of_expression(tree: ast.expr, functions: set[str]) -> Iterator[str]:
