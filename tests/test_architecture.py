@@ -137,7 +137,10 @@ def test_the_front_of_the_pipeline_loads_without(stages, absent):
 #: Parts of variants' names that are ordinary words, or words of the language itself.
 ORDINARY = {"full", "lm", "local", "sinks"}
 #: Names that must not steer the code even where no file of variants/ bears them.
-KNOWN = "causal window sliding alibi softcap prefix document gemma mistral llama swin natten bloom"
+KNOWN = (
+    "causal window sliding alibi softcap prefix document gemma mistral llama swin natten bloom "
+    "graphormer neighborhood dilated"
+)
 
 
 def variant_words() -> set[str]:

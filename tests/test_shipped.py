@@ -62,6 +62,20 @@ def test_a_wheel_brings_them_along(installed, name):
     assert contents(found) == contents(ROOT / name) != {}
 
 
+def test_a_wheel_finds_variants_in_their_folders(installed):
+    code = "from fagen.spec.load import find_variant; print(find_variant('block_map'))"
+    run = subprocess.run(
+        [sys.executable, "-P", "-c", code],
+        capture_output=True,
+        text=True,
+        cwd="/",
+        env={**os.environ, "PYTHONPATH": str(installed)},
+    )
+    assert run.returncode == 0, run.stderr
+    found = Path(run.stdout.strip())
+    assert found.is_relative_to(installed) and found.parts[-2:] == ("masks", "block_map.yaml")
+
+
 def test_anothers_folder_of_that_name_does_not_do(installed, tmp_path):
     site = tmp_path / "site"
     (site / "fagen").mkdir(parents=True)

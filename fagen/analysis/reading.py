@@ -36,6 +36,8 @@ Truth = tuple[Expr, Expr]
 
 Q_IDX, KV_IDX = name("q_idx"), name("kv_idx")
 UNDECIDED: Truth = (TRUE, FALSE)
+#: Elements of a table of blocks that one tile is decided by, and the least block worth it.
+MOST_CORNERS, LEAST_BLOCK = 4, 8
 INT_MIN, INT_MAX = const(INT32[0]), const(INT32[1])
 
 
@@ -219,9 +221,80 @@ class TileReader:
         may, must = self.truth(node.args[0])
         return choose(must, const(1), const(0)), choose(may, const(1), const(0))
 
+    def _bounds_bitor(self, node: Expr) -> Bounds | None:
+        pair = self._pair(node)
+        if pair is None or not all(self._nonnegative(a) for a in node.args):
+            return None
+        (a_low, a_high), (b_low, b_high) = pair
+        return maximum(a_low, b_low), add(a_high, b_high)
+
+    def _bounds_bitxor(self, node: Expr) -> Bounds | None:
+        pair = self._pair(node)
+        if pair is None or not all(self._nonnegative(a) for a in node.args):
+            return None
+        return const(0), add(pair[0][1], pair[1][1])
+
+    def _bounds_invert(self, node: Expr) -> Bounds | None:
+        a = self.bounds(node.args[0])
+        return a and (sub(const(-1), a[1]), sub(const(-1), a[0]))
+
     def _bounds_read(self, node: Expr) -> Bounds | None:
+        return self._in_order(node) or self._of_few(node)
+
+    def _of_few(self, node: Expr) -> Bounds | None:
+        corners = self._corner_reads(node)
+        if corners is None or node.type != "int":
+            return None
+        reads, few = corners
+        low = high = reads[0]
+        for element in reads[1:]:
+            low, high = minimum(low, element), maximum(high, element)
+        least, greatest = range_of(self.declared, node)
+        return choose(few, low, const(int(least))), choose(few, high, const(int(greatest)))
+
+    def _corner_reads(self, node: Expr) -> tuple[list[Expr], Expr] | None:
+        """The elements at the corners of the indices, and whether there are no others.
+
+        For tables of blocks: an index takes one or two values over a tile that is hardly larger
+        than a block. Guards need no care, since these are reads at indices that do occur.
+        """
+        if self._of_rows_only(node) or not all(self._is_slow(i) for i in node.args):
+            return None
+        choices: list[tuple[Expr, ...]] = [()]
+        few: list[Expr] = []
+        for index in node.args:
+            found = self.bounds(index)
+            if found is None:
+                return None
+            ends = dict.fromkeys(found)
+            if len(ends) > 1:
+                few.append(compare("le", found[1], shift(found[0], 1)))
+            choices = [(*before, end) for before in choices for end in ends]
+        if len(choices) > MOST_CORNERS:
+            return None
+        return [read(str(node.value), c, node.type) for c in choices], both(*few)
+
+    def _is_slow(self, node: Expr) -> bool:
+        """Whether neighbouring positions mostly share the value of an index."""
+        if not self.varies(node):
+            return True
+        if node.op in ("floordiv", "shr"):
+            divisor = node.args[1]
+            if divisor.op == "const":
+                size = int(divisor.value)  # type: ignore[arg-type]
+                return (2**size if node.op == "shr" else size) >= LEAST_BLOCK
+            return not self.varies(divisor)
+        slow = ("add", "sub", "neg", "min", "max", "clamp", "mod", "floordiv")
+        return node.op in slow and all(self._is_slow(a) for a in node.args)
+
+    def is_in_order(self, node: Expr) -> bool:
+        """Whether a node reads a table whose values are promised not to decrease."""
+        tensor = self.tensors.get(str(node.value)) if node.op == "read" else None
+        return tensor is not None and tensor.nondecreasing
+
+    def _in_order(self, node: Expr) -> Bounds | None:
         tensor = self.tensors.get(str(node.value))
-        if tensor is None or not tensor.nondecreasing or self._of_rows_only(node):
+        if tensor is None or not self.is_in_order(node) or self._of_rows_only(node):
             return None
         *outer, last = node.args
         found = self.bounds(last)
@@ -253,6 +326,9 @@ class TileReader:
             found = self._truth_comparison(node)
             if found is not None:
                 return found
+        if node.op == "read" and (corners := self._corner_reads(node)) is not None:
+            reads, few = corners
+            return either(negate(few), *reads), both(few, *reads)
         if self._of_rows_only(node):
             as_int = make("int", node)
             return (

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fagen.analysis.axes import axes_of
+from fagen.analysis.equivalent import solvable
 from fagen.analysis.linear import (
     both,
     either,
@@ -50,7 +51,8 @@ class Segment:
 def solve(mask: Expr, streamed: Expr, reader: TileReader) -> tuple[Segment, ...]:
     """The segments whose union holds every live pair; none when the mask is never true."""
     segments = []
-    for conjunction in _alternatives(mask, lambda atom: bound_on(atom, streamed, reader)):
+    mask = solvable(mask, "kv" if streamed.value == "kv_idx" else "q")
+    for conjunction in _alternatives(mask, lambda atom: _narrows(atom, streamed, reader)):
         segment = _segment(conjunction, streamed, reader)
         if segment is not None:
             segments.append(segment)
@@ -65,7 +67,17 @@ class Bound:
     value: Expr
 
 
-Solver = Callable[[Expr], "Bound | None"]
+#: Whether an atom tells tiles apart, by a bound or by their corners.
+Narrows = Callable[[Expr], bool]
+
+
+def _narrows(atom: Expr, streamed: Expr, reader: TileReader) -> bool:
+    if bound_on(atom, streamed, reader) is not None:
+        return True
+    # A comparison with what lies in order along the stream, such as labels of its parts.
+    orders = atom.op in ("lt", "le", "gt", "ge") and atom.args[0].type == "int"
+    reads = any(reader.is_in_order(a) and streamed in a.args for a in atom.args)
+    return orders and reads
 
 
 def bound_on(atom: Expr, streamed: Expr, reader: TileReader) -> Bound | None:
@@ -112,13 +124,13 @@ def _divide(coefficient: int, right: Expr) -> Bound:
     return Bound(True, sub(const(0), floordiv(right, const(-coefficient))))
 
 
-def _alternatives(mask: Expr, solver: Solver) -> list[tuple[Expr, ...]]:
+def _alternatives(mask: Expr, narrows: Narrows) -> list[tuple[Expr, ...]]:
     """The mask as a union of conjunctions, multiplied out only where that gives bounds."""
     result: list[tuple[Expr, ...]] = [()]
     for part in _conjuncts(_normal(mask)):
         if part is FALSE:
             return []
-        options = _options(part, solver)
+        options = _options(part, narrows)
         if len(options) * len(result) > MOST_SEGMENTS:
             options = [(part,)]
         result = [(*left, *right) for left in result for right in options]
@@ -130,13 +142,13 @@ def _alternatives(mask: Expr, solver: Solver) -> list[tuple[Expr, ...]]:
     return unique
 
 
-def _options(part: Expr, solver: Solver) -> list[tuple[Expr, ...]]:
+def _options(part: Expr, narrows: Narrows) -> list[tuple[Expr, ...]]:
     if part.op not in ("or", "bitor"):
         return [(part,)]
     options: list[tuple[Expr, ...]] = []
     for side in _disjuncts(part):
-        options.extend(_alternatives(side, solver))
-    if all(any(solver(atom) for atom in option) for option in options):
+        options.extend(_alternatives(side, narrows))
+    if all(any(narrows(atom) for atom in option) for option in options):
         return options
     return [(part,)]
 

@@ -207,6 +207,56 @@ def explain(
             typer.echo("\n\n".join(text.explained(e, c) for e, c in found))
 
 
+@app.command()
+def fuzz(
+    count: Annotated[int | None, typer.Option(min=1, help="How many; default 100.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Of the first; the others count up from it.")
+    ] = None,
+    budget: Annotated[
+        str | None, typer.Option(help="Time after which no more begin: 90s, 10m, 1h.")
+    ] = None,
+    device: Annotated[
+        Device, typer.Option(help="cpu interprets the kernels, cuda runs them.")
+    ] = Device.auto,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes; default: one a core.")
+    ] = None,
+    keep: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write failures there, made small.")
+    ] = None,
+    replay: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Repeat a kept failure: its JSON.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Hold random variants, called at random, against float64, and make small what fails.
+
+    At the end stands what was covered of the language, of the plans and of the calls.
+    """
+    from fagen.cli import fuzz as fuzzing
+
+    with problems.reported():
+        if replay is not None:
+            outcome = fuzzing.again(replay)
+            failed = outcome.verdict != "ok"
+            if json:
+                print_json(outcome.to_json())
+            else:
+                typer.echo(f"{replay}: {fuzzing.said(outcome)}")
+        else:
+            summary = fuzzing.run(
+                count=count, seed=seed, budget=budget, device=device.value, workers=workers,
+                keep=keep, say=say,
+            )  # fmt: skip
+            failed = not summary.ok
+            if json:
+                print_json(summary.to_json())
+            else:
+                typer.echo(fuzzing.report(summary))
+    raise typer.Exit(FAILED if failed else 0)
+
+
 @app.command("list")
 def list_variants(json: Json = False) -> None:
     """List the variants that ship."""

@@ -13,7 +13,9 @@ ROLES = ("forward", "dkdv", "dq", "prep")
 
 #: How much of its row a program visits: "all" tiles and never a mask; "some", bounded on one side;
 #: "few", bounded on both sides or found by tests, so that what comes before the loop weighs more.
-Visits = Literal["all", "some", "few"]
+#: "reads": whatever it visits, a table is read for every pair, which takes registers and, staged
+#: beside k and v, shared memory.
+Visits = Literal["all", "some", "few", "reads"]
 
 #: Kernels without a config of their own, and one of the roles whose config they are launched with.
 LAUNCHED_AS = {"query_walk": "forward", "key_walk": "dkdv"}
@@ -162,8 +164,49 @@ CONFIGS: dict[str, tuple[ConfigRow, ...]] = {
 }
 
 
+# The same where a table is read for every pair.
+READING: dict[str, tuple[ConfigRow, ...]] = {
+    "forward": (
+        ConfigRow(96, 2, 128, 64, 64, 8, 2),
+        ConfigRow(163, 2, 256, 32, 64, 8, 2),
+        ConfigRow(160, 2, 256, 64, 32, 4, 2),
+        ConfigRow(96, 2, 256, 32, 64, 8, 2),
+        ConfigRow(0, 2, 256, 64, 32, 4, 2),
+        ConfigRow(163, 4, 64, 32, 64, 8, 2),
+        ConfigRow(163, 4, 128, 16, 32, 4, 2),
+        ConfigRow(160, 4, 128, 64, 32, 4, 2),
+        ConfigRow(96, 4, 64, 32, 64, 8, 2),
+        ConfigRow(96, 4, 128, 16, 32, 4, 2),
+        ConfigRow(0, 4, 128, 64, 32, 4, 2),
+        ConfigRow(0, 4, 1 << 20, 16, 16, 4, 1),
+    ),
+    "dkdv": (
+        ConfigRow(0, 2, 64, 32, 32, 4, 2),
+        ConfigRow(163, 2, 128, 32, 64, 8, 2),
+        ConfigRow(160, 2, 128, 32, 32, 4, 2),
+        ConfigRow(96, 2, 128, 32, 64, 8, 2),
+        ConfigRow(0, 2, 128, 32, 32, 4, 2),
+        ConfigRow(0, 2, 256, 32, 16, 4, 1),
+        ConfigRow(0, 4, 128, 16, 32, 4, 2),
+        ConfigRow(0, 4, 1 << 20, 16, 16, 4, 1),
+    ),
+    "dq": (
+        ConfigRow(163, 2, 128, 64, 64, 8, 2),
+        ConfigRow(160, 2, 128, 64, 32, 4, 2),
+        ConfigRow(96, 2, 128, 64, 64, 8, 2),
+        ConfigRow(0, 2, 128, 64, 32, 4, 2),
+        ConfigRow(0, 2, 256, 32, 32, 4, 2),
+        ConfigRow(0, 4, 64, 32, 32, 4, 2),
+        ConfigRow(0, 4, 128, 16, 32, 4, 2),
+        ConfigRow(0, 4, 1 << 20, 16, 16, 4, 1),
+    ),
+}
+
+
 def rows_of(role: str, visits: Visits) -> tuple[ConfigRow, ...]:
     """The rows of a role in the order in which they are tried."""
+    if visits == "reads" and role in READING:
+        return READING[role]
     return TUNED.get((role, visits), ()) + CONFIGS[role]
 
 

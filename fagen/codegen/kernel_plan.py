@@ -207,12 +207,12 @@ class WalkPlan(_Uses):
 
     @property
     def load_steps(self) -> tuple[WalkStep, ...]:
-        """What a program that holds block `block` does instead of walking."""
+        """What the program of a slot does instead of walking."""
         row = {
-            (True, True): "(matrix * heads + h) * blocks + block",
-            (True, False): "matrix * blocks + block",
-            (False, True): "h * blocks + block",
-            (False, False): "block",
+            (True, True): "(matrix * heads + h) * blocks + slot",
+            (True, False): "matrix * blocks + slot",
+            (False, True): "h * blocks + slot",
+            (False, False): "slot",
         }[self.by_batch, self.by_head]
         lines = [f"walk = walk_ptr + ({row}) * {len(self.results)}"]
         least = "0"

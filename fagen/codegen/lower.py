@@ -59,14 +59,17 @@ def _lowered(variant: Variant, positions: dict[Expr, Expr]) -> Variant:
 
 
 def lower_powers(root: Expr) -> Expr:
-    """x ** n for whole |n| up to 16 as products; other powers through exp2 and log2."""
+    """x ** n, |n| up to 16, as products, with a square root for halves; else by exp2 and log2."""
 
     def change(node: Expr, args: tuple[Expr, ...]) -> Expr:
         if node.op != "pow" or args[1].op != "const":
             return with_args(node, args)
         base, exponent = args[0], float(args[1].value)  # type: ignore[arg-type]
-        if exponent == int(exponent) and abs(exponent) <= MOST_FACTORS:
+        if 2 * exponent == int(2 * exponent) and abs(exponent) <= MOST_FACTORS:
             product = _repeated(base, int(abs(exponent)))
+            if exponent != int(exponent):
+                root = make("sqrt", base)
+                product = root if abs(exponent) < 1 else make("mul", product, root)
             return make("div", const(1.0), product) if exponent < 0 else product
         return make("exp2", make("mul", const(exponent), make("log2", base)))
 

@@ -246,7 +246,7 @@ class ModuleText:
         more.append(f"table = torch.as_tensor({texts['table']}, device=device)")
         if "dtype" in words(more):
             lines.append("dtype = torch.float64")
-        made = f"table.to(torch.{tensor.dtype}).expand({shape}).contiguous()"
+        made = f"table.to(torch.{tensor.dtype}).expand({shape or '()'}).contiguous()"
         return DefaultTable(
             name=tensor.name,
             shape=f"[{shape}]",

@@ -7,8 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from fagen.analysis.axes import KERNEL_NAMES
 from fagen.codegen.triton_text import Text, TritonText
 from fagen.spec.expr import Expr, post_order
+from fagen.spec.names import INDEX_NAMES
 from fagen.spec.text import ATOM
 
 WIDEST_TEXT = 60
@@ -125,6 +127,6 @@ _WORDS = {
 def _places(*nodes: Expr) -> str:
     """`b_q` for indices that mention b and q_idx."""
     names = [str(n.value) for n in post_order(*nodes) if n.op == "name"]
-    mentioned = [n for n in names if not n.endswith("_offset")]
+    mentioned = [n for n in names if n in INDEX_NAMES or n in KERNEL_NAMES]
     short = [re.sub(r"_(idx|row|token|column)$", "", n) for n in mentioned]
     return "_".join(dict.fromkeys(short))

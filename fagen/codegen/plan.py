@@ -27,7 +27,18 @@ from fagen.codegen.lower import packed, separated
 from fagen.codegen.schedule import Scheduler
 from fagen.codegen.triton_text import OWN_FUNCTIONS
 from fagen.codegen.walk_lines import WalkLines, WalkStep, loop_header, range_ends
-from fagen.spec.expr import LOG2E, TRUE, Expr, const, is_const, make, name, substitute
+from fagen.spec.expr import (
+    LOG2E,
+    TRUE,
+    Expr,
+    const,
+    is_const,
+    make,
+    name,
+    post_order,
+    substitute,
+)
+from fagen.spec.names import Axes
 from fagen.spec.variant import SCORE, Variant
 
 
@@ -55,12 +66,22 @@ class ModulePlan:
 
     @property
     def visits(self) -> Visits:
-        """How much of its row a program of the forward visits."""
+        """How much of its row a program of the forward visits, and what it reads there."""
         segments = self.walks["forward"].segments
+        read = self._read_axes()
+        if any({"q", "kv"} <= axes for axes in read):
+            return "reads"
         if self.lowered.mask is TRUE:
-            return "all"
+            # Also what is read for each key takes room beside the largest tiles.
+            return "some" if any("kv" in axes for axes in read) else "all"
         bounded = all(s.lo is not None and s.hi is not None for s in segments)
         return "few" if self.query_walk is not None or bounded else "some"
+
+    def _read_axes(self) -> list[Axes]:
+        """The axes of every read that may be staged in shared memory, which a bool is not."""
+        narrow = {t.name for t in self.lowered.tensors if t.dtype == "bool"}
+        reads = [n for n in post_order(self.lowered.mask, self.lowered.score) if n.op == "read"]
+        return [axes_of(n) for n in reads if n.value not in narrow]
 
     @property
     def multiplies(self) -> bool:

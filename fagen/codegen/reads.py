@@ -29,8 +29,9 @@ def lower_reads(root: Expr, tensors: Mapping[str, Tensor], declared: Mapping[str
             return with_args(node, args)
         tensor_of = tensors[str(node.value)]
         row = _row_of(str(node.value), args[:-1])
+        last = args[-1] if args else const(0)
         guards = [_guard(tensor_of, i, index, declared) for i, index in enumerate(args)]
-        return kernel_node("load", (row, args[-1], both(*guards)), str(node.value), node.type)
+        return kernel_node("load", (row, last, both(*guards)), str(node.value), node.type)
 
     return rebuild(root, change)
 

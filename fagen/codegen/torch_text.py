@@ -68,7 +68,10 @@ def _text(node: Expr, args: list[Text], tensor: dict[Expr, bool]) -> Text:
     if node.op == "name":
         return str(node.value), ATOM
     if node.op == "read":
-        read = f"table_at({node.value}, {', '.join(a[0] for a in args)})"
+        indices = "".join(f", {a[0]}" for a in args)
+        read = f"table_at({node.value}{indices})" if args else str(node.value)
+        if node.type == "int" and not args:  # `table_at` widens those it reads
+            return f"{read}.to(torch.int64)", ATOM
         return (f"{read}.to(dtype)" if node.type == "float" else read), ATOM
     if not tensor[node]:
         return _scalar(node, args)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from fagen.analysis.ranges import WIDENED, Range, needs_64_bits
-from fagen.spec.expr import Expr, is_const, post_order
+from fagen.spec.expr import Expr, is_const
 from fagen.spec.text import ATOM
 from fagen.spec.variant import Tensor
 
@@ -52,6 +52,9 @@ class TritonText:
     def text(self, node: Expr, args: list[Text]) -> Text:
         if node.op == "const":
             return self._constant(node.value)
+        if node.args and node.op != "row_of" and all(map(_is_number, node.args)):
+            # What the compiler would compute by itself is no tensor, and has no `.to()`.
+            args = [_as_tensor(a, t) for a, t in zip(node.args, args, strict=True)]
         if node.op == "name":
             return "HEAD_DIM" if node.value == "head_dim" else str(node.value), ATOM
         if node.op == "row_of":
@@ -97,9 +100,7 @@ class TritonText:
             return args
         if any(self._is_wide(a) for a in node.args):
             return args
-        position = next((i for i, a in enumerate(node.args) if not _is_static(a)), None)
-        if position is None:
-            return args
+        position = next((i for i, a in enumerate(node.args) if a.op != "const"), 0)
         widened = list(args)
         widened[position] = (f"{wrap(args[position], ATOM)}.to(tl.int64)", ATOM)
         return widened
@@ -125,8 +126,7 @@ class TritonText:
 
     def _converted(self, node: Expr, arg: Text) -> str:
         inner = node.args[0]
-        if _is_static(inner):
-            # A number known at compile time has no .to().
+        if inner.op == "const":
             return f"({arg[0]} * 1.0)" if node.op == "float" else f"int({arg[0]})"
         target = "tl.float32" if node.op == "float" else "tl.int32"
         return f"{wrap(arg, ATOM)}.to({target})"
@@ -153,29 +153,32 @@ class TritonText:
 
     def _load(self, node: Expr, args: list[Text]) -> str:
         row, last, guard = args
+        dtype = self.tensors[str(node.value)].dtype
         pointers = f"{wrap(row, 9)} + {wrap(last, 10)}"
         if is_const(node.args[1], 0):
             pointers = row[0]
         if node.args[2].op == "const":
             load = f"tl.load({pointers})"
-        elif self.is_streamed(node):
+        elif self.is_streamed(node) and dtype != "bool":
             load = f"load_streamed({pointers}, {guard[0]})"
         else:
             load = f"tl.load({pointers}, mask={guard[0]}, other=0)"
-        dtype = self.tensors[str(node.value)].dtype
         if dtype in ("float16", "bfloat16", "float64"):
             return f"{load}.to(tl.float32)"
         return f"{load}.to(tl.int32)" if dtype in ("int8", "uint8", "int16") else load
 
 
 def _as_64(index: Expr, text: Text) -> str:
-    return wrap(text, 10) if _is_static(index) else f"{wrap(text, ATOM)}.to(tl.int64)"
+    return text[0] if _is_number(index) else f"{wrap(text, ATOM)}.to(tl.int64)"
 
 
-def _is_static(node: Expr) -> bool:
-    """Whether the compiler knows the value: such a number has no `.to()`."""
-    leaves = [n for n in post_order(node) if not n.args]
-    return all(n.op == "const" or (n.op == "name" and n.value == "head_dim") for n in leaves)
+def _is_number(node: Expr) -> bool:
+    """Whether the kernel has the value at compile time."""
+    return node.op == "const" or (node.op == "name" and node.value == "head_dim")
+
+
+def _as_tensor(node: Expr, text: Text) -> Text:
+    return text if node.op == "const" else (f"tl.full([], {text[0]}, tl.int32)", ATOM)
 
 
 def wrap(text: Text, level: int) -> str:

@@ -19,9 +19,17 @@ def shipped_folder() -> Path:
     return packaged if packaged.is_dir() else Path(__file__).parents[2] / "variants"
 
 
+def shipped_files() -> dict[str, Path]:
+    """The shipped variants' files by name: those at the top first, then folder by folder."""
+    top = shipped_folder()
+    found = (path.relative_to(top) for path in top.rglob("*.yaml"))
+    ordered = sorted(found, key=lambda path: (path.parent.parts, path.stem))
+    return {path.stem: top / path for path in ordered}
+
+
 def shipped_names() -> list[str]:
-    """The names of the shipped variants, sorted."""
-    return sorted(path.stem for path in shipped_folder().glob("*.yaml"))
+    """The names of the shipped variants in the order of `shipped_files`."""
+    return list(shipped_files())
 
 
 def find_variant(name_or_path: str | Path) -> Path:
@@ -34,10 +42,10 @@ def find_variant(name_or_path: str | Path) -> Path:
     # `./causal` is a path although Path drops the dot.
     if path.suffix in SUFFIXES or "/" in text or len(path.parts) > 1 or _is_file(path):
         return path
-    shipped = shipped_folder() / f"{text}.yaml"
-    if text.isidentifier() and _is_file(shipped):
-        return shipped
-    hint = did_you_mean(text, shipped_names()) or f"shipped are {', '.join(shipped_names())}"
+    shipped = shipped_files()
+    if text in shipped:
+        return shipped[text]
+    hint = did_you_mean(text, shipped) or "`fagen list` names those that ship"
     raise SpecErrors([Diagnostic(f"there is no variant `{text}`", hint=hint)])
 
 

@@ -92,7 +92,21 @@ class Rounding:
     def hook(self, node: Expr, value: torch.Tensor) -> torch.Tensor:
         # tanh and sigmoid come from exponentials near 1: their error is absolute, not relative.
         least = 1.0 if node.op in ("tanh", "sigmoid") else 0.0
-        return self.noise(value, lambda: value.abs().clamp(min=least))
+        disturbed = self.noise(value, lambda: value.abs().clamp(min=least))
+        if node.op in ("tanh", "sigmoid") and self.generator is not None and value.requires_grad:
+            return disturbed + self.slope_noise(node.op, value)
+        return disturbed
+
+    def slope_noise(self, op: str, value: torch.Tensor) -> torch.Tensor:
+        """Zeros whose derivative is what 1 - y * y, of tanh, or y * (1 - y), of sigmoid, may be off
+        by: where those saturate, little is left of the numbers that are subtracted."""
+        y, almost = value.detach(), 1.0 - 1e-15
+        if op == "tanh":
+            size, argument = 1.0 + y * y, torch.atanh(value.clamp(-almost, almost))
+        else:
+            size, argument = y, torch.logit(value.clamp(1.0 - almost, almost))
+        share = self.noise(torch.zeros_like(y), lambda: size)
+        return share * (argument - argument.detach())
 
 
 EXACT = Rounding()

@@ -38,6 +38,10 @@ def evaluate(
             value = _bound(names, str(node.value), node, device)
         elif node.op == "read":
             value = guarded_read(tensors[str(node.value)], [done[a] for a in node.args])
+        elif node.op == "pow" and node.args[1].op == "const":
+            # No kernel computes the exponent; one a little off has no real power of x < 0.
+            exponent = _constant(node.args[1].value, device)
+            value = _apply(node.op, [done[node.args[0]], exponent])
         else:
             value = _apply(node.op, [done[a] for a in node.args])
         if hook is not None and node.type == "float":
@@ -94,11 +98,6 @@ def _bound(names: Mapping, key: str, node: Expr, device: torch.device) -> torch.
     return widen(value)
 
 
-def _shift_left(x: torch.Tensor, by: torch.Tensor) -> torch.Tensor:
-    # Bits that leave a 32-bit int are gone, and bit 31 is its sign.
-    return torch.remainder((x << by) + 2**31, 2**32) - 2**31
-
-
 def _nonzero(divisor: torch.Tensor) -> torch.Tensor:
     # A zero divisor may sit in a branch that `where` discards; dividing by it would raise.
     return torch.where(divisor == 0, 1, divisor)
@@ -130,7 +129,7 @@ _OPERATIONS: dict[str, Callable[..., torch.Tensor]] = {
     "bitor": torch.bitwise_or,
     "bitxor": torch.bitwise_xor,
     "invert": torch.bitwise_not,
-    "shl": _shift_left,
+    "shl": lambda x, by: x << by,
     "shr": lambda x, by: x >> by,
     "where": torch.where,
     # A float64 to int64 cast truncates towards zero.

@@ -1,4 +1,4 @@
-"""Golden modules: the whole text of every shipped variant, byte for byte, and alike everywhere."""
+"""Golden modules: the whole text of some shipped variants, byte for byte, and alike everywhere."""
 
 from __future__ import annotations
 
@@ -15,6 +15,11 @@ from fagen.spec.load import find_variant, load_variant, shipped_names
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"
+#: Enough for every part of the templates; the others are rendered and read, not kept.
+KEPT = (
+    "alibi", "causal", "document", "full", "gemma2_local", "prefix_lm", "sinks_window",
+    "sliding_window", "softcap",
+)  # fmt: skip
 HASHES = """
 import hashlib
 from fagen.codegen.render import render
@@ -29,13 +34,13 @@ def text_of(name: str) -> str:
     return render(load_variant(find_variant(name)))
 
 
-@pytest.mark.parametrize("name", shipped_names())
+@pytest.mark.parametrize("name", KEPT)
 def test_golden(name, golden):
     golden(f"{name}.py", text_of(name))
 
 
 def test_no_golden_is_left_over():
-    assert sorted(path.stem for path in GOLDEN.glob("*.py")) == shipped_names()
+    assert sorted(path.stem for path in GOLDEN.glob("*.py")) == sorted(KEPT)
 
 
 def test_the_same_bytes_in_every_process():

@@ -100,6 +100,9 @@ def test_no_branch_is_dead(source):
             given = [c.args[names.index(flag)] for c in calls if c.func.id == function.name]
             values = {g.value for g in given if isinstance(g, ast.Constant)}
             decided_at_launch = any(isinstance(g, ast.Name) for g in given) or not given
+            # Where no tile is ever full, all of them may reach past the end.
+            if flag == "CHECK_ROWS" and values == {True}:
+                continue
             assert decided_at_launch or values == {True, False}, (function.name, flag)
 
 

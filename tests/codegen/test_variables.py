@@ -11,7 +11,8 @@ from fagen.spec.load import find_variant, load_text, load_variant, shipped_names
 
 #: What the templates carry from tile to tile, or narrow step by step, on purpose.
 CARRIED = {"acc", "running_max", "running_sum", "dk", "dv", "dq", "delta", "tile"}
-NARROWED = {"first", "stop", "full_first", "full_stop", "swap", "smaller_end"}
+# `_` stands for several results of `locate`.
+NARROWED = {"_", "first", "stop", "full_first", "full_stop", "swap", "smaller_end"}
 FOUND = {"live_first", "live_stop", "sure_first", "sure_stop", "sure_count"}
 EPILOGUE = {"q_row", "q_idx", "shift", "new_max", "correction", "lse", "out", "inverse"}
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from fagen.codegen.configs import CONFIGS, ROLES, TUNED
+from fagen.codegen.configs import CONFIGS, READING, ROLES, TUNED
 from fagen.codegen.plan import plan_module
 from fagen.codegen.render import module_text, render
 from fagen.codegen.signature import column_chunks, constexprs, default_row, signature
@@ -96,11 +96,15 @@ def test_every_row_is_of_use():
                 for itemsize in (2, 4)
                 for width in (64, 96, 128, 256, 512)
             }
-            for visits in ("all", "some", "few")
+            for visits in ("all", "some", "few", "reads")
         }
+        assert set(READING.get(role, ())) <= used.pop("reads")
         assert set(CONFIGS[role]) <= set().union(*used.values())
         for visits, rows in used.items():
             assert set(TUNED.get((role, visits), ())) <= rows
+
+
+POINTERS = {"int32": "*i32", "float32": "*fp32", "bfloat16": "*bf16", "bool": "*u1"}
 
 
 @pytest.mark.parametrize("name", shipped_names())
@@ -118,7 +122,7 @@ def test_signatures_are_complete(name):
         for name_, kind in types.items():
             pointer = name_.removesuffix("_ptr")
             if pointer in tables:
-                assert kind == {"int32": "*i32", "float32": "*fp32"}[tables[pointer].dtype]
+                assert kind == POINTERS[tables[pointer].dtype]
             elif name_ in ("q_ptr", "k_ptr", "v_ptr", "out_ptr", "dout_ptr", "dq_ptr"):
                 assert kind == "*bf16"
             elif name_ in ("lse_ptr", "dlse_ptr", "row_state_ptr"):

@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 SPEC_HASH = "87c60eab0695"
-CONTENT_HASH = "0ccf62fc617b"
+CONTENT_HASH = "bfe59b4b55f3"
 NAMESPACE = f"fagen_document_{CONTENT_HASH}"
 
 # Triton would compile anew for an int that is 1 or divisible by 16; these never need it.
@@ -148,16 +148,13 @@ def load_streamed(pointers, mask):
     Four equal rows are loaded and their maximum taken: the pipeline stages a tile in shared memory
     once, while each thread would fetch its part of a vector shorter than the block for itself.
     """
-    values = tl.load(pointers + tl.zeros([4, 1], tl.int32), mask=mask, other=0)
-    if values.dtype == tl.int1:
-        return tl.max(values.to(tl.int32), 0)[None, :] != 0
-    return tl.max(values, 0)[None, :]
+    return tl.max(tl.load(pointers + tl.zeros([4, 1], tl.int32), mask=mask, other=0), 0)[None, :]
 
 
 @triton.jit
 def locate(
     matrix,
-    block,
+    slot,
     length,
     other_length,
     cu_seqlens_ptr,
@@ -166,7 +163,7 @@ def locate(
     BLOCK: tl.constexpr,
     PACKED: tl.constexpr,
 ):
-    """Block `block` of a launch: its sequence, which block of the sequence it is, and on this and
+    """Slot `slot` of a launch: its sequence, which block of the sequence it is, and on this and
     the other side the sequence's first row and its length.
 
     Packed sequence b owns the blocks from cu_seqlens[b] // BLOCK + b on. They are as many as it
@@ -177,16 +174,16 @@ def locate(
         for some in tl.range(0, batch, 128):
             sequences = some + tl.arange(0, 128)
             starts = tl.load(cu_seqlens_ptr + sequences, mask=sequences < batch, other=0)
-            before = (sequences < batch) & (starts // BLOCK + sequences <= block)
+            before = (sequences < batch) & (starts // BLOCK + sequences <= slot)
             b += tl.sum(before.to(tl.int32))
         first = tl.load(cu_seqlens_ptr + b)
         length = tl.load(cu_seqlens_ptr + b + 1) - first
         other_first = tl.load(other_cu_seqlens_ptr + b)
         other_length = tl.load(other_cu_seqlens_ptr + b + 1) - other_first
-        block -= first // BLOCK + b
-        other_length = tl.where(block * BLOCK < length, other_length, 0)
-        return b, block, first, length, other_first, other_length
-    return matrix, block, 0, length, 0, other_length
+        slot -= first // BLOCK + b
+        other_length = tl.where(slot * BLOCK < length, other_length, 0)
+        return b, slot, first, length, other_first, other_length
+    return matrix, slot, 0, length, 0, other_length
 
 
 @triton.jit
@@ -242,10 +239,10 @@ def query_walk_kernel(
 ):
     """Writes the ranges of key tiles that each block of BLOCK_M rows visits."""
     program = tl.program_id(0)
-    block = program % blocks
+    slot = program % blocks
     matrix = program // blocks
     b, q_block, _, q_len, _, kv_len = locate(
-        matrix, block, q_len, kv_len, cu_seqlens_q_ptr, cu_seqlens_k_ptr, batch, BLOCK_M, PACKED
+        matrix, slot, q_len, kv_len, cu_seqlens_q_ptr, cu_seqlens_k_ptr, batch, BLOCK_M, PACKED
     )
     if PACKED:
         q_offset = kv_len - q_len
@@ -282,11 +279,11 @@ def query_walk_kernel(
         below = kv_hi < kv_len
         both_2 = at_least & below
         both_3 = (kv_hi >= 0) & below
-        doc_b_kv_hi = tl.load(doc_row_2 + kv_hi, mask=both_3, other=0)
-        chosen = tl.where(both_2, doc_b_kv_hi, 2147483647)
+        doc_b = tl.load(doc_row_2 + kv_hi, mask=both_3, other=0)
+        chosen = tl.where(both_2, doc_b, 2147483647)
         both_4 = at_least & (kv_lo < kv_len)
-        doc_b_kv_lo = tl.load(doc_row_2 + kv_lo, mask=both_4, other=0)
-        chosen_2 = tl.where(both_2, doc_b_kv_lo, -2147483648)
+        doc_b_2 = tl.load(doc_row_2 + kv_lo, mask=both_4, other=0)
+        chosen_2 = tl.where(both_2, doc_b_2, -2147483648)
         may = (doc_b_q_least <= chosen) & (chosen_2 <= doc_b_q_greatest)
         live = visited & may
         live_first = tl.minimum(live_first, tl.min(tl.where(live, tile, stop)))
@@ -353,13 +350,13 @@ def forward_kernel(
     """BLOCK_M rows of one query head: out and the natural log-sum-exp of their scores."""
     program = tl.program_id(0)
     # Late rows first: masks that look back give them the most keys.
-    block = blocks - 1 - program % blocks
+    slot = blocks - 1 - program % blocks
     h = program // blocks % heads
     matrix = program // blocks // heads
     kv_h = h // (heads // kv_heads)
     row_base = (matrix * heads + h).to(tl.int64) * q_len
     b, q_block, q_first, q_len, kv_first, kv_len = locate(
-        matrix, block, q_len, kv_len, cu_seqlens_q_ptr, cu_seqlens_k_ptr, batch, BLOCK_M, PACKED
+        matrix, slot, q_len, kv_len, cu_seqlens_q_ptr, cu_seqlens_k_ptr, batch, BLOCK_M, PACKED
     )
     if PACKED:
         q_offset = kv_len - q_len
@@ -371,7 +368,7 @@ def forward_kernel(
     doc_row = doc_ptr + b.to(tl.int64) * doc_stride_0
     both_2 = (q_idx >= 0) & (q_idx < kv_len)
     doc_b_q = tl.load(doc_row + q_idx, mask=both_2, other=0)
-    walk = walk_ptr + (matrix * blocks + block) * 4
+    walk = walk_ptr + (matrix * blocks + slot) * 4
     first = tl.maximum(tl.load(walk + 0), 0)
     full_first = tl.maximum(tl.load(walk + 1), first)
     full_stop = tl.maximum(tl.load(walk + 2), full_first)
@@ -517,13 +514,13 @@ def dkdv_kernel(
 ):
     """Gradients of BLOCK_N keys and values of one key/value head, over all heads that share it."""
     program = tl.program_id(0)
-    block = program % blocks
+    slot = program % blocks
     kv_h = program // blocks % kv_heads
     matrix = program // blocks // kv_heads
     group = heads // kv_heads
     total_q = q_len
     b, kv_block, kv_first, kv_len, q_first, q_len = locate(
-        matrix, block, kv_len, q_len, cu_seqlens_k_ptr, cu_seqlens_q_ptr, batch, BLOCK_N, PACKED
+        matrix, slot, kv_len, q_len, cu_seqlens_k_ptr, cu_seqlens_q_ptr, batch, BLOCK_N, PACKED
     )
     if PACKED:
         q_offset = kv_len - q_len
@@ -535,7 +532,7 @@ def dkdv_kernel(
     doc_row = doc_ptr + b.to(tl.int64) * doc_stride_0
     both = (kv_idx >= 0) & (kv_idx < kv_len)
     doc_b_kv = tl.load(doc_row + kv_idx, mask=both, other=0)
-    walk = walk_ptr + (matrix * blocks + block) * 4
+    walk = walk_ptr + (matrix * blocks + slot) * 4
     first = tl.maximum(tl.load(walk + 0), 0)
     full_first = tl.maximum(tl.load(walk + 1), first)
     full_stop = tl.maximum(tl.load(walk + 2), full_first)
@@ -618,10 +615,10 @@ def key_walk_kernel(
 ):
     """Writes the ranges of query tiles that each block of BLOCK_N keys visits."""
     program = tl.program_id(0)
-    block = program % blocks
+    slot = program % blocks
     matrix = program // blocks
     b, kv_block, _, kv_len, _, q_len = locate(
-        matrix, block, kv_len, q_len, cu_seqlens_k_ptr, cu_seqlens_q_ptr, batch, BLOCK_N, PACKED
+        matrix, slot, kv_len, q_len, cu_seqlens_k_ptr, cu_seqlens_q_ptr, batch, BLOCK_N, PACKED
     )
     if PACKED:
         q_offset = kv_len - q_len
@@ -657,10 +654,10 @@ def key_walk_kernel(
         both_2 = at_least & below
         doc_row_2 = doc_ptr + b.to(tl.int64) * doc_stride_0
         both_3 = at_least & (q_lo < kv_len)
-        doc_b_q_lo = tl.load(doc_row_2 + q_lo, mask=both_3, other=0)
-        chosen = tl.where(both_2, doc_b_q_lo, -2147483648)
-        doc_b_q_hi = tl.load(doc_row_2 + q_hi, mask=(q_hi >= 0) & below, other=0)
-        chosen_2 = tl.where(both_2, doc_b_q_hi, 2147483647)
+        doc_b = tl.load(doc_row_2 + q_lo, mask=both_3, other=0)
+        chosen = tl.where(both_2, doc_b, -2147483648)
+        doc_b_2 = tl.load(doc_row_2 + q_hi, mask=(q_hi >= 0) & below, other=0)
+        chosen_2 = tl.where(both_2, doc_b_2, 2147483647)
         may = (chosen <= doc_b_kv_greatest) & (doc_b_kv_least <= chosen_2)
         live = visited & may
         live_first = tl.minimum(live_first, tl.min(tl.where(live, tile, stop)))
@@ -730,13 +727,13 @@ def dq_kernel(
 ):
     """Gradients of BLOCK_M query rows of one head."""
     program = tl.program_id(0)
-    block = blocks - 1 - program % blocks
+    slot = blocks - 1 - program % blocks
     h = program // blocks % heads
     matrix = program // blocks // heads
     kv_h = h // (heads // kv_heads)
     row_base = (matrix * heads + h).to(tl.int64) * q_len
     b, q_block, q_first, q_len, kv_first, kv_len = locate(
-        matrix, block, q_len, kv_len, cu_seqlens_q_ptr, cu_seqlens_k_ptr, batch, BLOCK_M, PACKED
+        matrix, slot, q_len, kv_len, cu_seqlens_q_ptr, cu_seqlens_k_ptr, batch, BLOCK_M, PACKED
     )
     if PACKED:
         q_offset = kv_len - q_len
@@ -752,7 +749,7 @@ def dq_kernel(
     doc_row = doc_ptr + b.to(tl.int64) * doc_stride_0
     both_2 = (q_idx >= 0) & (q_idx < kv_len)
     doc_b_q = tl.load(doc_row + q_idx, mask=both_2, other=0)
-    walk = walk_ptr + (matrix * blocks + block) * 4
+    walk = walk_ptr + (matrix * blocks + slot) * 4
     first = tl.maximum(tl.load(walk + 0), 0)
     full_first = tl.maximum(tl.load(walk + 1), first)
     full_stop = tl.maximum(tl.load(walk + 2), full_first)
@@ -1401,7 +1398,7 @@ def as_batch(x, name):
     """A packed [rows, heads, width] as a batch of one, [1, heads, rows, width]."""
     if x.ndim != 3:
         raise ValueError(f"{name} must be [rows, heads, width], got {list(x.shape)}")
-    return x.transpose(0, 1)[None]
+    return x.transpose(0, 1).unsqueeze(0)
 
 
 def check_packing(q, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k):
@@ -1597,7 +1594,7 @@ def attention_varlen(
         0,
         flat_config(config),
     )
-    out, lse = out[0].transpose(0, 1), lse[0].mT
+    out, lse = out.squeeze(0).transpose(0, 1), lse.squeeze(0).mT
     return (out, lse) if return_lse else out
 
 
@@ -1623,7 +1620,9 @@ def merge(out_a, lse_a, out_b, lse_b):
 
 
 def table_at(table, *index):
-    """table[index]; 0 where an index is negative or past its dimension."""
+    """table[index], ints in 64 bits; 0 where an index is negative or past its dimension."""
+    if not table.is_floating_point() and table.dtype != torch.bool:
+        table = table.to(torch.int64)
     index = torch.broadcast_tensors(*(torch.as_tensor(i, device=table.device) for i in index))
     inside = torch.ones_like(index[0], dtype=torch.bool)
     for i, size in zip(index, table.shape, strict=True):
@@ -1631,7 +1630,7 @@ def table_at(table, *index):
     if table.numel() == 0:
         return torch.zeros_like(inside, dtype=table.dtype)
     safe = tuple(torch.where(inside, i, 0) for i in index)
-    return torch.where(inside, table[safe], 0)
+    return torch.where(inside, table[safe], table.new_zeros(()))
 
 
 def reference(

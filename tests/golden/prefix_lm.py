@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 SPEC_HASH = "cf141cc0a7dd"
-CONTENT_HASH = "19d40d2a9fa3"
+CONTENT_HASH = "d5c1e9d548ba"
 NAMESPACE = f"fagen_prefix_lm_{CONTENT_HASH}"
 
 # Triton would compile anew for an int that is 1 or divisible by 16; these never need it.
@@ -143,7 +143,7 @@ def accumulate(acc, weights, tile):
 @triton.jit
 def locate(
     matrix,
-    block,
+    slot,
     length,
     other_length,
     cu_seqlens_ptr,
@@ -152,7 +152,7 @@ def locate(
     BLOCK: tl.constexpr,
     PACKED: tl.constexpr,
 ):
-    """Block `block` of a launch: its sequence, which block of the sequence it is, and on this and
+    """Slot `slot` of a launch: its sequence, which block of the sequence it is, and on this and
     the other side the sequence's first row and its length.
 
     Packed sequence b owns the blocks from cu_seqlens[b] // BLOCK + b on. They are as many as it
@@ -163,16 +163,16 @@ def locate(
         for some in tl.range(0, batch, 128):
             sequences = some + tl.arange(0, 128)
             starts = tl.load(cu_seqlens_ptr + sequences, mask=sequences < batch, other=0)
-            before = (sequences < batch) & (starts // BLOCK + sequences <= block)
+            before = (sequences < batch) & (starts // BLOCK + sequences <= slot)
             b += tl.sum(before.to(tl.int32))
         first = tl.load(cu_seqlens_ptr + b)
         length = tl.load(cu_seqlens_ptr + b + 1) - first
         other_first = tl.load(other_cu_seqlens_ptr + b)
         other_length = tl.load(other_cu_seqlens_ptr + b + 1) - other_first
-        block -= first // BLOCK + b
-        other_length = tl.where(block * BLOCK < length, other_length, 0)
-        return b, block, first, length, other_first, other_length
-    return matrix, block, 0, length, 0, other_length
+        slot -= first // BLOCK + b
+        other_length = tl.where(slot * BLOCK < length, other_length, 0)
+        return b, slot, first, length, other_first, other_length
+    return matrix, slot, 0, length, 0, other_length
 
 
 @triton.jit
@@ -252,13 +252,13 @@ def forward_kernel(
     """BLOCK_M rows of one query head: out and the natural log-sum-exp of their scores."""
     program = tl.program_id(0)
     # Late rows first: masks that look back give them the most keys.
-    block = blocks - 1 - program % blocks
+    slot = blocks - 1 - program % blocks
     h = program // blocks % heads
     matrix = program // blocks // heads
     kv_h = h // (heads // kv_heads)
     row_base = (matrix * heads + h).to(tl.int64) * q_len
     b, q_block, q_first, q_len, kv_first, kv_len = locate(
-        matrix, block, q_len, kv_len, cu_seqlens_q_ptr, cu_seqlens_k_ptr, batch, BLOCK_M, PACKED
+        matrix, slot, q_len, kv_len, cu_seqlens_q_ptr, cu_seqlens_k_ptr, batch, BLOCK_M, PACKED
     )
     if PACKED:
         q_offset = kv_len - q_len
@@ -424,13 +424,13 @@ def dkdv_kernel(
 ):
     """Gradients of BLOCK_N keys and values of one key/value head, over all heads that share it."""
     program = tl.program_id(0)
-    block = program % blocks
+    slot = program % blocks
     kv_h = program // blocks % kv_heads
     matrix = program // blocks // kv_heads
     group = heads // kv_heads
     total_q = q_len
     b, kv_block, kv_first, kv_len, q_first, q_len = locate(
-        matrix, block, kv_len, q_len, cu_seqlens_k_ptr, cu_seqlens_q_ptr, batch, BLOCK_N, PACKED
+        matrix, slot, kv_len, q_len, cu_seqlens_k_ptr, cu_seqlens_q_ptr, batch, BLOCK_N, PACKED
     )
     if PACKED:
         q_offset = kv_len - q_len
@@ -441,7 +441,7 @@ def dkdv_kernel(
     post_scale = 1.4426950408889634 * scale
     prefix_b = tl.load(prefix_ptr + b)
     below = kv_idx < prefix_b
-    walk = walk_ptr + (matrix * blocks + block) * 4
+    walk = walk_ptr + (matrix * blocks + slot) * 4
     first = tl.maximum(tl.load(walk + 0), 0)
     full_first = tl.maximum(tl.load(walk + 1), first)
     full_stop = tl.maximum(tl.load(walk + 2), full_first)
@@ -521,10 +521,10 @@ def key_walk_kernel(
 ):
     """Writes the ranges of query tiles that each block of BLOCK_N keys visits."""
     program = tl.program_id(0)
-    block = program % blocks
+    slot = program % blocks
     matrix = program // blocks
     b, kv_block, _, kv_len, _, q_len = locate(
-        matrix, block, kv_len, q_len, cu_seqlens_k_ptr, cu_seqlens_q_ptr, batch, BLOCK_N, PACKED
+        matrix, slot, kv_len, q_len, cu_seqlens_k_ptr, cu_seqlens_q_ptr, batch, BLOCK_N, PACKED
     )
     if PACKED:
         q_offset = kv_len - q_len
@@ -614,13 +614,13 @@ def dq_kernel(
 ):
     """Gradients of BLOCK_M query rows of one head."""
     program = tl.program_id(0)
-    block = blocks - 1 - program % blocks
+    slot = blocks - 1 - program % blocks
     h = program // blocks % heads
     matrix = program // blocks // heads
     kv_h = h // (heads // kv_heads)
     row_base = (matrix * heads + h).to(tl.int64) * q_len
     b, q_block, q_first, q_len, kv_first, kv_len = locate(
-        matrix, block, q_len, kv_len, cu_seqlens_q_ptr, cu_seqlens_k_ptr, batch, BLOCK_M, PACKED
+        matrix, slot, q_len, kv_len, cu_seqlens_q_ptr, cu_seqlens_k_ptr, batch, BLOCK_M, PACKED
     )
     if PACKED:
         q_offset = kv_len - q_len
@@ -1248,7 +1248,7 @@ def as_batch(x, name):
     """A packed [rows, heads, width] as a batch of one, [1, heads, rows, width]."""
     if x.ndim != 3:
         raise ValueError(f"{name} must be [rows, heads, width], got {list(x.shape)}")
-    return x.transpose(0, 1)[None]
+    return x.transpose(0, 1).unsqueeze(0)
 
 
 def check_packing(q, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k):
@@ -1444,7 +1444,7 @@ def attention_varlen(
         0,
         flat_config(config),
     )
-    out, lse = out[0].transpose(0, 1), lse[0].mT
+    out, lse = out.squeeze(0).transpose(0, 1), lse.squeeze(0).mT
     return (out, lse) if return_lse else out
 
 
@@ -1470,7 +1470,9 @@ def merge(out_a, lse_a, out_b, lse_b):
 
 
 def table_at(table, *index):
-    """table[index]; 0 where an index is negative or past its dimension."""
+    """table[index], ints in 64 bits; 0 where an index is negative or past its dimension."""
+    if not table.is_floating_point() and table.dtype != torch.bool:
+        table = table.to(torch.int64)
     index = torch.broadcast_tensors(*(torch.as_tensor(i, device=table.device) for i in index))
     inside = torch.ones_like(index[0], dtype=torch.bool)
     for i, size in zip(index, table.shape, strict=True):
@@ -1478,7 +1480,7 @@ def table_at(table, *index):
     if table.numel() == 0:
         return torch.zeros_like(inside, dtype=table.dtype)
     safe = tuple(torch.where(inside, i, 0) for i in index)
-    return torch.where(inside, table[safe], 0)
+    return torch.where(inside, table[safe], table.new_zeros(()))
 
 
 def reference(

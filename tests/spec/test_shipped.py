@@ -36,8 +36,43 @@ MEANINGS = {
 }
 
 
+#: What ships beside them, folder by folder; tests/verify holds a formula for each.
+IN_FOLDERS = {
+    "documents": "document_full document_sinks_window packed_causal shared_prefix",
+    "masks": "bit_packed block_diagonal block_map causal_start chunked_causal dilated_window "
+    "global_window key_padding mini_causal neighborhood_2d sliding_tile_2d sliding_tile_3d "
+    "tree_causal two_sided_window",
+    "scores": "alibi_symmetric batch_bias distance_score double_score full_bias graphormer "
+    "grid_bias head_and_row_bias relative_bias squared_score t5_bias t5_bias_causal temperature",
+    "softmax": "learned_sink softmax_plus_one",
+}
+
+
 def test_these_variants_ship() -> None:
-    assert shipped_names() == sorted(MEANINGS)
+    inside = {f"{folder}/{name}" for folder, n in IN_FOLDERS.items() for name in n.split()}
+    found = {
+        path.relative_to(shipped_folder()).with_suffix("").as_posix()
+        for path in shipped_folder().rglob("*.yaml")
+    }
+    # Models have their own formulas: what transformers computes.
+    assert {n for n in found if not n.startswith("models/")} == inside | set(MEANINGS)
+    assert len(shipped_names()) == len(found), "two files bear one name"
+    assert shipped_names()[: len(MEANINGS)] == sorted(MEANINGS)
+
+
+@pytest.mark.parametrize("name", shipped_names())
+def test_a_shipped_file_is_short_and_says_what_it_is(name: str) -> None:
+    path = find_variant(name)
+    variant = load_variant(path)
+    assert (variant.name, variant.path) == (name, str(path))
+    assert variant.description.endswith(".") and len(variant.description) <= 94
+    assert len(path.read_text().splitlines()) <= 25
+
+
+def test_a_file_in_a_folder_extends_by_name() -> None:
+    chunk = load_variant(find_variant("chunked_causal"))
+    assert to_text(chunk.mask) == "q_idx // chunk == kv_idx // chunk and kv_idx <= q_idx"
+    assert chunk.parameter("chunk").default == 8192
 
 
 @pytest.mark.parametrize("name", MEANINGS)
@@ -45,9 +80,6 @@ def test_a_shipped_variant_means(name: str) -> None:
     path = find_variant(name)
     variant = load_variant(path)
     assert (to_text(variant.mask), to_text(variant.score)) == MEANINGS[name]
-    assert variant.name == name and variant.path == str(path)
-    assert variant.description.endswith(".")
-    assert len(path.read_text().splitlines()) <= 25
 
 
 def test_the_defaults_that_ship() -> None:

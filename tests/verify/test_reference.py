@@ -7,7 +7,7 @@ import torch
 from formulas import CAUSAL, FORMULAS, KV, H, Q, by_hand
 
 from fagen.spec.expr import const, make, read
-from fagen.spec.load import load_variant, shipped_folder
+from fagen.spec.load import find_variant, load_variant
 from fagen.spec.variant import SCORE, Tensor, Variant
 from fagen.verify import reference
 from fagen.verify.reference import attention_reference
@@ -63,7 +63,7 @@ def test_formula(key, shape):
 def test_shipped_file(key):
     """The YAML file means what the formula says, offsets included."""
     formula = FORMULAS[key]
-    variant = load_variant(shipped_folder() / f"{key}.yaml")
+    variant = load_variant(find_variant(key))
     q, k, v = tensors(2, 4, 2, 21, 26)
     tables = formula.tables(2, 4, 21, 26)
     for offsets in ({}, {"q_offset": 3, "kv_offset": 2}, {"q_offset": -4}):

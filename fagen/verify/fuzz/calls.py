@@ -15,6 +15,8 @@ TILES = ((16, 16), (16, 16), (16, 32), (32, 16))
 ROLES = ("forward", "dkdv", "dq", "prep")
 HEADS = ((1, 1), (2, 1), (2, 2), (4, 2), (3, 3), (6, 3), (5, 1))
 WIDTHS = ((16, 16), (16, 16), (16, 16), (8, 8), (24, 16), (16, 48), (40, 24), (32, 32), (80, 16))
+#: Tiles of one call, each of which takes the interpreter about 30 ms, forward and backward.
+MOST_TILES = 24
 WIDE = ((64, 64), (128, 128), (96, 64), (192, 128), (80, 80))
 
 
@@ -25,8 +27,9 @@ def draw_case(rng: Random, ledger: Ledger, device: Device) -> Case:
     kv_len = q_len if rng.random() < 0.2 else _length(rng, block_n)
     heads, kv_heads = rng.choice(HEADS)
     batch = rng.choice([1, 1, 1, 2, 3])
-    if batch * heads > 4:  # the interpreter takes its time for each of them
-        batch = 1
+    if device == "cpu":  # the interpreter takes its time for each tile
+        batch = 1 if batch * heads > 4 else batch
+        q_len, kv_len = _fewer_tiles(q_len, block_m, kv_len, block_n, batch * heads)
     widths = WIDTHS + WIDE * 3 if device == "cuda" else WIDTHS
     head_dim, head_dim_v = rng.choice(widths)
     dtypes = ["float32", "float32", "float16"] + ["bfloat16"] * (device == "cuda")
@@ -75,6 +78,13 @@ def _length(rng: Random, block: int) -> int:
     return rng.randint(2 * block + 1, 4 * block + 3)
 
 
+def _fewer_tiles(q_len: int, m: int, kv_len: int, n: int, heads: int) -> tuple[int, int]:
+    """Lengths with three tiles each where more would take too long."""
+    if heads * -(-q_len // m) * -(-kv_len // n) > MOST_TILES:
+        q_len, kv_len = min(q_len, 2 * m + 1 + q_len % m), min(kv_len, 2 * n + 1 + kv_len % n)
+    return q_len, kv_len
+
+
 def _offsets(rng: Random, q_len: int, kv_len: int) -> tuple[int | None, int]:
     if rng.random() < 0.6:
         return None, 0
@@ -88,11 +98,20 @@ def _offsets(rng: Random, q_len: int, kv_len: int) -> tuple[int | None, int]:
 def values(rng: Random, ledger: Ledger, kv_len: int) -> tuple[tuple[str, int | float | bool], ...]:
     """Run-time values of most parameters, and of every free length."""
     found: list[tuple[str, int | float | bool]] = []
+    lengths = {d for table in ledger.tables for d in table.shape}
     for parameter in ledger.parameters:
-        if not parameter.static and rng.random() < 0.85:
+        if parameter.name in lengths:
+            if not parameter.static:
+                found.append((parameter.name, _length_value(rng, parameter)))
+        elif not parameter.static and rng.random() < 0.85:
             found.append((parameter.name, _value(rng, parameter, kv_len)))
     found += [(length, rng.choice([1, 2, 5, 17, kv_len + 3])) for length in ledger.lengths]
     return tuple(found)
+
+
+def _length_value(rng: Random, parameter: Declared) -> int:
+    low, high = parameter.entry["min"], parameter.entry.get("max", 40)
+    return rng.randint(low, min(high, 40))
 
 
 def _value(rng: Random, parameter: Declared, kv_len: int) -> int | float | bool:

@@ -141,16 +141,17 @@ def options(rng: Random) -> Mapping:
     for key, share, values in (
         ("position", 0.3, ("start", "end")),
         ("accuracy", 0.4, ("exact", "fast")),
-        ("partition", 0.15, ("auto", "fa2")),
+        ("partition", 0.15, ("auto", "fa2", "fa3")),
     ):
         if rng.random() < share:
             found[key] = rng.choice(values)
     if rng.random() < 0.05:
-        found["passes"] = rng.choice([["forward", "backward"], ["forward", "backward", "decode"]])
+        found["passes"] = ["forward", "backward", *rng.choice([[], ["decode"]])]
     if rng.random() < 0.05:
-        problem = {"batch": 1, "heads": 8, "q_len": 4096, "head_dim": 128}
+        problem: Mapping = {"batch": 1, "heads": 8, "q_len": 4096, "head_dim": 128}
         if rng.random() < 0.5:
-            problem |= {"kv_heads": 2, "kv_len": 8192, "head_dim_v": 64, "dtype": "float16"}
+            dtype = rng.choice(["float16", "bfloat16", "float32"])
+            problem |= {"kv_heads": 2, "kv_len": 8192, "head_dim_v": 64, "dtype": dtype}
         found["tuning"] = {"problems": [problem]}
     return found
 

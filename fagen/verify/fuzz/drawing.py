@@ -50,6 +50,10 @@ class Drawing:
     def weighted(self, options: dict[T, float]) -> T:
         return self.rng.choices(list(options), list(options.values()))[0]
 
+    def either_way(self, op: str, a: Piece, b: Piece, size: float = 1.0) -> Piece:
+        """`a op b` or `b op a`."""
+        return infix(op, a, b, size) if self.chance(0.5) else infix(op, b, a, size)
+
     def form(self, options: dict[Form, float], deep: int, context: Context) -> Piece:
         """The first of the forms, in a random order by weight, that the context has room for."""
         self.fuel -= 1
@@ -198,7 +202,7 @@ class Drawing:
             return None
         used = self.ledger.taken | context.local.keys()
         counter = next(w for w in ("i", "j", "r", "i2", "i3", "i4") if w not in used)
-        body = self.draw(of, deep - 1, context.with_local(**{counter: ("int", 5.0)}))
+        body = self.draw(of, deep - 1, context.with_local(counter, "int", 5.0))
         text = f"{kind}({body.at(0)} for {counter} in range({self.count(context).text}))"
         return Piece(text, size=5 * body.size)
 

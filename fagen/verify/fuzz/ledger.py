@@ -160,6 +160,8 @@ class Ledger:
             size = self._promises(entry, shape)
         if rng.random() < 0.1:
             entry["description"] = "Values by index."
+        if rng.random() < 0.05:
+            entry["grad"] = False
         table = Table(self.fresh("table"), kind, shape, entry, size)
         self.tables.append(table)
         return table

@@ -99,5 +99,5 @@ class Context:
     score: bool = False
     floor: float = 0.0
 
-    def with_local(self, **local: tuple[Type, float]) -> Context:
-        return replace(self, local={**self.local, **local})
+    def with_local(self, word: str, kind: Type, size: float) -> Context:
+        return replace(self, local={**self.local, word: (kind, size)})

@@ -59,7 +59,7 @@ class Reals(Drawing):
             share /= 10
         if self.chance(0.3):
             return infix("div", found, real(1 / share), found.size * share)
-        return infix("mul", *self.rng.sample([found, real(share)], 2), found.size * share)
+        return self.either_way("mul", found, real(share), found.size * share)
 
     def _squashed(self, piece: Piece) -> Piece:
         kind = self.weighted({"clamp": 2, "tanh": 2, "fold": 2, "share": 2})
@@ -84,13 +84,11 @@ class Reals(Drawing):
 
     def _real_sum(self, deep: int, context: Context) -> Piece | None:
         a, b = self.real(deep - 1, context), self._mixed(deep - 1, context)
-        a, b = self.rng.sample([a, b], 2)
-        return infix(self.rng.choice(["add", "sub"]), a, b, a.size + b.size)
+        return self.either_way(self.rng.choice(["add", "sub"]), a, b, a.size + b.size)
 
     def _real_product(self, deep: int, context: Context) -> Piece | None:
         a, b = self.real(deep - 1, context), self._mixed(deep - 1, context)
-        a, b = self.rng.sample([a, b], 2)
-        return infix("mul", a, b, a.size * b.size)
+        return self.either_way("mul", a, b, a.size * b.size)
 
     def _quotient_of_reals(self, deep: int, context: Context) -> Piece | None:
         a = self._mixed(deep - 1, context)
@@ -132,7 +130,7 @@ class Reals(Drawing):
         if self.chance(0.5):
             size = self.rng.choice([1.0, 3.0, 20.0])
             inner = called(function, infix("div", a, real(size)))
-            return infix("mul", *self.rng.sample([inner, real(size)], 2), size)
+            return self.either_way("mul", inner, real(size), size)
         return called(function, a)
 
     def _waves(self, deep: int, context: Context) -> Piece | None:
@@ -161,10 +159,8 @@ class Reals(Drawing):
     def _real_power(self, deep: int, context: Context) -> Piece | None:
         """By a constant: whole for any base, else for a positive one."""
         power = self.rng.choice([2, 2.0, 3, 1.0, 0.5, -1, -2.0, -0.5, 1.5, 0])
-        if power in (2, 3, 1.0, 0):
-            a = self.real(deep - 1, context)
-        else:
-            a = self._above(deep, context)
+        any_base = power in (2, 3, 1.0, 0)
+        a = self.real(deep - 1, context) if any_base else self._above(deep, context)
         size = min(max(a.size, 1.0) ** max(power, 0), 1e6)
         return infix("pow", a, real(power), size)
 
@@ -198,11 +194,11 @@ class Reals(Drawing):
         other = self.real(deep - 1, context)
         if kind == "beside":
             op = self.rng.choice(["add", "sub", "mul"])
-            return infix(op, *self.rng.sample([score, other], 2))
+            return self.either_way(op, score, other)
         if kind == "shut":
             return conditional(
                 self.truth(1, context), infix("add", score, other), Piece("-inf", 11)
             )
         cap = self.parameter("float", context, positive=True) or real(2.0)
         inner = called("tanh", infix("div", infix("add", score, other), cap))
-        return infix("mul", *self.rng.sample([cap, inner], 2))
+        return self.either_way("mul", cap, inner)

@@ -116,8 +116,9 @@ def _merged(draft: Draft) -> Iterator[Draft]:
             merged[section] = entries
     for key, plain in (("mask", "True"), ("score", "score")):
         if key in child:
-            before = f"({parent.get(key, plain)})"
-            merged[key] = re.sub(r"\binherited\b", lambda m, b=before: b, child[key])
+            inherited = parsed(str(parent.get(key, plain)))
+            tree = _Names({"inherited": inherited}).visit(parsed(str(child[key])))
+            merged[key] = ast.unparse(tree)
     merged.pop("extends", None)
     yield Draft(((draft.name, merged),))
 

@@ -135,8 +135,7 @@ class Truths(Drawing):
         op = {"and": "bitand", "or": "bitor"}[op] if self.chance(0.15) else op
         left = self.mask(deep - 1, context)
         right = self.truth(deep, context) if kind == "guest" else self.mask(deep - 1, context)
-        left, right = self.rng.sample([left, right], 2)
-        return infix(op, left, right)
+        return self.either_way(op, left, right)
 
     def atom(self, context: Context) -> Piece:
         """A comparison of the kinds that masks are made of."""
@@ -162,14 +161,14 @@ class Truths(Drawing):
         if kind == "same" and context.tables:
             table = self.ledger.table("int")
             ends = [self.read(table, 1, context), self.read(table, 1, context)]
-            return infix(self.rng.choice(["eq", "le", "ge"]), *ends)
+            return infix(self.rng.choice(["eq", "le", "ge"]), ends[0], ends[1])
         if kind == "table" and context.tables:
             found = self.read(self.ledger.table("int"), 1, context)
             return infix(self.rng.choice(["lt", "le", "ge", "ne"]), kv, found)
         if kind == "blocks":
             size = called("max", self._number(8, 24, context), Piece("1"))
             blocks = [infix("floordiv", x, size) for x in (q, kv)]
-            return infix(self.rng.choice(["eq", "ge"]), *blocks)
+            return infix(self.rng.choice(["eq", "ge"]), blocks[0], blocks[1])
         return infix(self.rng.choice(["lt", "ge"]), kv, self._width(context))
 
     def _width(self, context: Context) -> Piece:

@@ -78,8 +78,7 @@ class Wholes(Drawing):
         a = self.whole(deep - 1, context)
         factor = whole(self.rng.choice([-3, -1, 2, 3, 5]), self.rng)
         b = factor if self.chance(0.6) else self.whole(0, context)
-        a, b = self.rng.sample([a, b], 2)
-        return infix("mul", a, b, a.size * b.size)
+        return self.either_way("mul", a, b, a.size * b.size)
 
     def _extreme(self, deep: int, context: Context) -> Piece | None:
         if self.chance(0.3):

@@ -1,0 +1,77 @@
+"""Every shipped mask is walked soundly, and how many of the tiles it visits it needed."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+from properties import hold_walks, rows_of, tiles_with, whole_tiles
+from scene import Scene
+from shipped_scenes import scene_of, variant
+
+from fagen.analysis.ranges import declared_ranges
+from fagen.analysis.simulate import simulate, tile_count
+from fagen.analysis.walk import KEYS, QUERIES, Stream, plan_walk
+from fagen.spec.expr import TRUE
+from fagen.spec.load import shipped_names
+from fagen.spec.variant import Variant
+
+MASKED = [name for name in shipped_names() if variant(name).mask is not TRUE]
+#: Masks whose live tiles have gaps, or that nothing but their elements tells: the least share of
+#: visited tiles that hold a pair, along the keys and along the queries. All others need all.
+NEEDED = {
+    "document_sinks_window": (0.95, 1.0),
+    "global_window": (0.46, 0.46),
+    "mini_causal": (0.62, 0.74),
+    "sliding_tile_2d": (0.81, 0.80),
+    "tree_causal": (0.52, 0.52),
+}
+#: The least share of full tiles that are visited without their mask.
+FULL = {
+    "document_sinks_window": (0.76, 1.0),
+    "mini_causal": (0.0, 0.0),
+    "prefix_lm": (0.97, 1.0),
+    "shared_prefix": (0.96, 0.96),
+    "sinks_window": (0.91, 1.0),
+    "sliding_tile_2d": (0.0, 0.64),
+}
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_walked_soundly(name: str) -> None:
+    """Lengths and tiles that divide nothing, more queries than keys and the reverse."""
+    rng = Random(name)
+    for seed in range(6):
+        lengths = {"q_len": rng.choice([1, 33, 61, 130]), "kv_len": rng.choice([1, 40, 95, 130])}
+        tiles = {"BLOCK_M": rng.choice([4, 8, 32]), "BLOCK_N": rng.choice([4, 8, 32])}
+        hold_walks(variant(name), scene_of(name, seed, **lengths, **tiles))
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_tiles_visited_are_tiles_needed(name: str) -> None:
+    for direction, stream in enumerate((KEYS, QUERIES)):
+        counts = np.zeros(4, int)
+        for seed in range(3):
+            counts += _counts(variant(name), scene_of(name, seed), stream)
+        visited, needed, unmasked, full = counts
+        assert needed <= visited
+        assert needed >= NEEDED.get(name, (1.0, 1.0))[direction] * visited, counts
+        assert unmasked >= FULL.get(name, (1.0, 1.0))[direction] * full, counts
+
+
+def _counts(loaded: Variant, scene: Scene, stream: Stream) -> np.ndarray:
+    """Tiles visited, and of those needed; tiles visited without a mask, and all that are full."""
+    live = scene.grid(loaded.mask)
+    matrix = live if stream is KEYS else live.T
+    walk = plan_walk(loaded, stream, declared_ranges(loaded))
+    counts = np.zeros(4, int)
+    for tile in range(tile_count(QUERIES if stream is KEYS else KEYS, scene.names)):
+        seen = simulate(walk, tile, scene.names, scene.tensors)
+        rows = rows_of(tile, stream, scene, matrix)
+        needed, full = (
+            tiles_with(stream, scene, rows.any(0)),
+            whole_tiles(stream, scene, rows.all(0)),
+        )
+        counts += (len(seen.masked) + len(seen.full), len(needed), len(seen.full), len(full))
+    return counts
