@@ -68,16 +68,17 @@ INDEX_LIMIT = 2**28
 RESERVED = frozenset({
     "Backward", "Forward", "NAMESPACE", "any", "backward_op", "below_autograd", "block_table",
     "bool", "cache_seqlens", "cast_by_autocast", "check_inputs", "check_matrices", "check_number",
-    "check_options", "check_table", "chosen_config", "column_chunks", "config", "configs", "ctx",
-    "cu_seqlens_k", "cu_seqlens_q", "delta", "deterministic", "device", "dk", "dkdv_kernel",
-    "dlse", "dout", "dq", "dq_kernel", "dtype", "dv", "empty_like_heads", "fake_backward",
-    "fake_forward", "flat_config", "forward_kernel", "forward_op", "grad", "grads",
-    "has_fast_tanh", "head_dim_v", "isinstance", "k", "k_cache", "key_walk_kernel", "keys",
-    "kv_offset", "launch_backward", "launch_forward", "list", "lse", "lse2", "made_once", "math",
-    "max_seqlen_k", "max_seqlen_q", "new_gradients", "operands", "out", "partition", "prep_kernel",
-    "programs", "q", "q_offset", "query_walk_kernel", "return_lse", "row_state", "scale", "sink",
-    "sizes", "table_at", "torch", "triton", "tuple", "v", "v_cache", "values", "wanted", "wants",
-    "wants_dkdv", "wants_dq", "weights", "with_dense_rows", "x", "zip",
+    "check_options", "check_order", "check_range", "check_table", "checks_promises",
+    "chosen_config", "column_chunks", "config", "configs", "ctx", "cu_seqlens_k", "cu_seqlens_q",
+    "delta", "deterministic", "device", "dk", "dkdv_kernel", "dlse", "dout", "dq", "dq_kernel",
+    "dtype", "dv", "empty_like_heads", "fake_backward", "fake_forward", "flat_config",
+    "forward_kernel", "forward_op", "grad", "grads", "has_fast_tanh", "head_dim_v", "isinstance",
+    "k", "k_cache", "key_walk_kernel", "keys", "kv_offset", "launch_backward", "launch_forward",
+    "list", "lse", "lse2", "made_once", "math", "max_seqlen_k", "max_seqlen_q", "new_gradients",
+    "operands", "os", "out", "partition", "prep_kernel", "programs", "q", "q_offset",
+    "query_walk_kernel", "return_lse", "row_state", "scale", "sink", "sizes", "table_at", "torch",
+    "triton", "tuple", "v", "v_cache", "values", "wanted", "wants", "wants_dkdv", "wants_dq",
+    "weights", "with_dense_rows", "x", "zip",
 })  # fmt: skip
 #: Those of kernels, where parameters and lengths stand as they are and tensors as pointers.
 RESERVED_IN_KERNELS = frozenset({
