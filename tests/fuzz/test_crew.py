@@ -13,7 +13,7 @@ def trial(seed):
 
 
 @pytest.fixture
-def stub(seen_by_processes):
+def stub(runnable_folder):
     with Worker("cpu", limit=20.0, module="stub") as worker:
         yield worker
 
