@@ -11,8 +11,11 @@ SECONDS = 25.0
 
 
 def said(summary):
-    return "\n".join(f"seed {f.number}: {f.outcome.message}\n{f.small.draft.texts()}\n{f.small.case}"
-                     for f in summary.findings)  # fmt: skip
+    texts = (
+        f"seed {f.number}: {f.outcome.message}\n{f.small.draft.texts()}\n{f.small.case}"
+        for f in summary.findings
+    )
+    return "\n".join(texts)
 
 
 @pytest.mark.slow
