@@ -10,7 +10,7 @@ from fagen.codegen.torch_text import torch_lines
 from fagen.spec.expr import name, substitute
 from fagen.spec.fold import FLOAT_MAX
 from fagen.spec.names import INDEX_LIMIT
-from fagen.spec.variant import Parameter, Variant
+from fagen.spec.variant import Parameter, Tensor, Variant
 
 DOC_WIDTH = 96
 #: Where the generated checks find the lengths that a table's shape may name.
@@ -60,6 +60,10 @@ class CallText:
         for t in self.variant.tensors:
             text = f"{t.name}: {t.dtype} [{', '.join(str(s) for s in t.shape)}]"
             text += f" ({t.description.strip()})" if t.description else ""
+            if t.nondecreasing:
+                text += ", nowhere less than the entry before"
+            if t.value_range is not None:
+                text += f", values from {t.value_range[0]} to {t.value_range[1] - 1}"
             if t.default is not None:
                 text += f", by default {t.default!r}"
             docs += _wrapped(text)
@@ -144,7 +148,35 @@ class CallText:
                 lines.append(f"if {t.name} is not None:")
                 check = [f"    {line}" for line in check]
             lines += check
+        promises = [line for t in tables for line in _promises(t)]
+        if promises:
+            lines += ["if checks_promises():", *(f"    {line}" for line in promises)]
         return lines
+
+    @property
+    def has_promises(self) -> bool:
+        return any(_promises(t) for t in self.variant.tensors)
+
+    @property
+    def promises_order(self) -> bool:
+        return any(t.nondecreasing for t in self.variant.tensors)
+
+    @property
+    def promises_range(self) -> bool:
+        return any(t.value_range is not None for t in self.variant.tensors)
+
+
+def _promises(t: Tensor) -> list[str]:
+    """Checks of what a table's values were promised to be."""
+    checks = []
+    if t.nondecreasing:
+        checks.append(f'check_order("{t.name}", {t.name})')
+    if t.value_range is not None:
+        low, high = t.value_range
+        checks.append(f'check_range("{t.name}", {t.name}, {low}, {high - 1})')
+    if checks and t.default is not None:
+        return [f"if {t.name} is not None:", *(f"    {check}" for check in checks)]
+    return checks
 
 
 def _wrapped(text: str) -> list[str]:

@@ -107,7 +107,8 @@ def _scalar(node: Expr, args: list[Text]) -> Text:
     if node.op in BINARY:
         return _infix(node, args, on_tensors=False)
     if node.op in UNARY:
-        symbol, level = UNARY[node.op]
+        # Python's `~True` is -2.
+        symbol, level = UNARY["not" if node.type == "bool" else node.op]
         return f"{symbol}{wrap(args[0], level)}", level
     if node.op == "where":
         return f"({wrap(args[1], 1)} if {wrap(args[0], 1)} else {args[2][0]})", ATOM

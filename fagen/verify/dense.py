@@ -59,8 +59,7 @@ class Rounding:
         if self.generator is None:
             return x
         bound = NOISE_ULPS * FLOAT32_ROUNDOFF * magnitude().detach()
-        ticket = torch.rand(x.shape, generator=self.generator, dtype=torch.float64, device=x.device)
-        disturbed = x + (2.0 * ticket - 1.0) * bound
+        disturbed = x + (2.0 * _tickets(x.detach(), self.generator) - 1.0) * bound
         return torch.where(torch.isfinite(x.detach()), disturbed, x)
 
     def probabilities(self, p: torch.Tensor) -> torch.Tensor:
@@ -211,6 +210,16 @@ def _block(setting, block, q, k, v, grad_out, grad_lse, rounding) -> dict[str, t
         "dk": scale * noise(ds.mT @ q, lambda: ds.abs().mT @ q.abs()),
         "dv": noise(rounded.mT @ grad_out, lambda: rounded.mT @ grad_out.abs()),
     }
+
+
+def _tickets(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Random numbers from 0 to 1, float64, the same for elements of the same float32 value: what
+    comes of equal operands is rounded alike, and adds up."""
+    salt = torch.randint(2**31, (), generator=generator, device=generator.device)
+    bits = x.to(torch.float32).view(torch.int32).to(torch.int64) ^ salt.to(x.device)
+    for factor in (0x9E3779B97F4A7C15 - 2**64, 0x94D049BB133111EB - 2**64):
+        bits = (bits ^ (bits >> 27 & 2**37 - 1)) * factor
+    return (bits >> 11 & 2**53 - 1).to(torch.float64) / 2**53
 
 
 def _slope(scores: torch.Tensor, product: torch.Tensor) -> torch.Tensor:

@@ -18,8 +18,10 @@ def worker():
         yield shared
 
 
-@pytest.fixture
-def seen_by_processes(monkeypatch):
+@pytest.fixture(scope="package")
+def runnable_folder():
     """Modules of this folder can be run with `-m` in processes that are started."""
-    paths = [str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
+    with pytest.MonkeyPatch.context() as patch:
+        paths = [str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]
+        patch.setenv("PYTHONPATH", os.pathsep.join(paths))
+        yield

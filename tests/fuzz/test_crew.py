@@ -2,8 +2,9 @@
 
 import pytest
 
+from fagen.device.pool import NoWorker
 from fagen.verify.cases import Case
-from fagen.verify.fuzz.crew import CannotStart, Worker
+from fagen.verify.fuzz.crew import Worker
 from fagen.verify.fuzz.draft import Draft
 from fagen.verify.fuzz.outcomes import Trial
 
@@ -13,7 +14,7 @@ def trial(seed):
 
 
 @pytest.fixture
-def stub(seen_by_processes):
+def stub(runnable_folder):
     with Worker("cpu", limit=20.0, module="stub") as worker:
         yield worker
 
@@ -41,7 +42,7 @@ def test_one_that_hangs_is_ended(stub):
 
 
 def test_one_that_cannot_start_says_why():
-    with Worker("cpu", module="no_such_module") as worker, pytest.raises(CannotStart) as error:
+    with Worker("cpu", module="no_such_module") as worker, pytest.raises(NoWorker) as error:
         worker.run(trial(0))
     assert "no_such_module" in str(error.value)
 

@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 SPEC_HASH = "87c60eab0695"
-CONTENT_HASH = "bfe59b4b55f3"
+CONTENT_HASH = "9fd75190e70f"
 NAMESPACE = f"fagen_document_{CONTENT_HASH}"
 
 # Triton would compile anew for an int that is 1 or divisible by 16; these never need it.
@@ -1428,6 +1428,8 @@ def check_packing(q, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k):
 
 def check_inputs(device, sizes, doc):
     check_table("doc", doc, torch.int32, device, ("batch", "kv_len"), sizes)
+    if checks_promises():
+        check_order("doc", doc)
 
 
 def check_table(name, x, dtype, device, shape, sizes):
@@ -1447,6 +1449,21 @@ def check_table(name, x, dtype, device, shape, sizes):
             raise ValueError(f"{name} must be [{axes}], here {wanted}, got {list(x.shape)}")
     if x.requires_grad:
         raise ValueError(f"{name} gets no gradient from this module: pass {name}.detach()")
+
+
+def checks_promises():
+    """FAGEN_CHECK=1 asks for checks of tables that wait for the device."""
+    import os
+
+    return not torch.compiler.is_compiling() and os.environ.get("FAGEN_CHECK") == "1"
+
+
+def check_order(name, x):
+    falls = x[..., 1:] < x[..., :-1]
+    if not x.is_meta and falls.any():
+        *before, last = falls.nonzero()[0].tolist()
+        pair = x[(*before, slice(last, last + 2))].tolist()
+        raise ValueError(f"{name} must not decrease along its last axis, got {pair} at {last}")
 
 
 def check_options(scale, q_offset, kv_offset, deterministic, partition):
@@ -1512,7 +1529,8 @@ def attention(
     q [batch, heads, q_len, head_dim], k [batch, kv_heads, kv_len, head_dim] and
     v [batch, kv_heads, kv_len, head_dim_v]: float16, bfloat16 or float32 on one GPU, any strides
     with a contiguous last dimension, heads a multiple of kv_heads.
-    doc: int32 [batch, kv_len] (The document that each token belongs to.).
+    doc: int32 [batch, kv_len] (The document that each token belongs to.), nowhere less than the
+        entry before.
     scale: factor on q.k, rsqrt(head_dim) by default.
     q_offset, kv_offset: positions of row 0 and column 0;
         by default q holds the last of kv_len tokens.

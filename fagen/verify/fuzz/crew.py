@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 from typing import Literal
 
+from fagen.device.pool import NoWorker
 from fagen.verify.fuzz.outcomes import Outcome, Trial
 
 #: Seconds to import torch and Triton, and for one trial (on cuda with compilation).
@@ -25,14 +26,11 @@ RETIRE_AFTER = 150
 READY = "ready"
 
 
-class CannotStart(RuntimeError):
-    """A worker does not even start; the message holds what it printed."""
-
-
 class Worker:
     """One process at a time, of a module that speaks as `fagen.verify.fuzz.worker` does.
 
-    `limit` is the time for one trial in seconds. Close it, or use it as a context.
+    `limit` is the time for one trial in seconds. Close it, or use it as a context. Running a trial
+    raises NoWorker where no process starts.
     """
 
     def __init__(
@@ -94,7 +92,7 @@ class Worker:
         if self._line(START_LIMIT) != READY:
             words = self.last_words()
             self.stop()
-            raise CannotStart(f"a fuzzing process did not start: {words}")
+            raise NoWorker(f"a fuzzing process did not start: {words}")
 
     def _environment(self) -> dict[str, str]:
         root = str(Path(__file__).resolve().parents[3])
@@ -112,16 +110,17 @@ class Worker:
 
     def _line(self, limit: float) -> str | None:
         """The next line of the process; None when it ends or the time is over."""
-        assert self.process is not None and self.process.stdout is not None
+        process = self.process
+        assert process is not None and process.stdout is not None
         deadline = time.monotonic() + limit
-        descriptor = self.process.stdout.fileno()
+        descriptor = process.stdout.fileno()
         while b"\n" not in self.rest:
             patience = deadline - time.monotonic()
             if patience <= 0 or not select.select([descriptor], [], [], patience)[0]:
                 return None
             read = os.read(descriptor, 1 << 16)
             if not read:
-                self.process.wait()
+                process.wait()
                 return None
             self.rest += read
         line, self.rest = self.rest.split(b"\n", 1)

@@ -13,6 +13,11 @@ from fagen.verify.reference import Block, Setting, _index_names, blocks, select
 
 #: Operations that jump: an operand off by a rounding may change their result by a whole.
 JUMPS = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "int", "floor"})
+#: Operations whose result is the nearest float32: where that is the exact one, nothing is off.
+ROUNDED = frozenset({
+    "const", "name", "read", "float", "neg", "add", "sub", "mul", "abs", "min", "max", "clamp",
+    "where", "floor",
+})  # fmt: skip
 DRAWS = 6
 #: Roundings of float32 by which every float may be off.
 ULPS = 16.0
@@ -51,15 +56,10 @@ def _one_result(
     names = {**_index_names(setting, block), "score": product}
 
     def hook(node: Expr, value: torch.Tensor) -> torch.Tensor:
-        size = magnitude if node.op == "name" and node.value == "score" else value.abs()
-        # What nothing was computed for is exact: names, literals, a conversion of an int.
-        if node.op in ("read", "float") or (node.op == "name" and node.value != "score"):
+        is_score = node.op == "name" and node.value == "score"
+        if not is_score and node.op in ROUNDED and bool((value.float() == value).all()):
             return value
-        if (
-            node.op == "const"
-            and float(torch.tensor(node.value, dtype=torch.float32)) == node.value
-        ):
-            return value
+        size = magnitude if is_score else value.abs()
         least = 1.0 if node.op in ("tanh", "sigmoid", "sin", "cos") else 0.0
         ticket = torch.rand(value.shape, generator=noise.generator, dtype=torch.float64,
                             device=value.device)  # fmt: skip
