@@ -29,6 +29,7 @@ _MATRICES = {
 #: Where packed sequences begin and end; None in a dense call.
 _ENDS = ("cu_seqlens_q", "cu_seqlens_k")
 _OF_KERNEL: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "tabulate": ((), ()),
     "query_walk": ((), ("walk", *_ENDS)),
     "key_walk": ((), ("walk", *_ENDS)),
     "forward": (("q", "k", "v", "out"), ("lse", "walk", *_ENDS)),
@@ -50,7 +51,7 @@ def candidates(kernel: str, variant: Variant) -> list[Argument]:
             found.append(Argument(f"{m}_stride_{letter}", f"{m}.stride({axis})"))
     found.append(Argument("blocks", "blocks", runtime_int=True))
     found.append(Argument("batch", "sequences", runtime_int=True))
-    for size in ("heads", "kv_heads", "q_len", "kv_len", "q_offset", "kv_offset"):
+    for size in ("heads", "kv_heads", "q_len", "kv_len", "q_offset", "kv_offset", "gap_first"):
         found.append(Argument(size, size, runtime_int=True))
     for name, value in (
         ("HEAD_DIM", "head_dim"),

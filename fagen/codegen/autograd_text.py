@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fagen.codegen.defaults import LONGEST, default_sizes
 from fagen.codegen.layout import braced, unpacked
-from fagen.spec.variant import Variant
+from fagen.codegen.plan import ModulePlan
 
 #: Operands of the operators after the variant's own.
 LAST = ("scale", "q_offset", "kv_offset", "config")
@@ -14,27 +13,22 @@ LAST = ("scale", "q_offset", "kv_offset", "config")
 ENDS = ("cu_seqlens_q", "cu_seqlens_k")
 
 
-def operands_of(variant: Variant) -> list[str]:
+def operands_of(plan: ModulePlan) -> list[str]:
     """Operands of the operators between q, k, v and `LAST`: tensors first."""
+    variant = plan.variant
     names = [*(t.name for t in variant.tensors), *ENDS, *(p.name for p in variant.parameters)]
-    return names + lengths_for_defaults(variant)
-
-
-def lengths_for_defaults(variant: Variant) -> list[str]:
-    """What the default tables need to know of the longest sequence."""
-    sizes = {n for t in variant.tensors if t.default is not None for n in default_sizes(variant, t)}
-    return [longest for size, longest in LONGEST.items() if size in sizes]
+    return names + plan.lengths
 
 
 @dataclass(frozen=True)
 class AutogradText:
     """See `Forward` in `templates/module.jinja`."""
 
-    variant: Variant
+    plan: ModulePlan
 
     @property
     def _tables(self) -> list[str]:
-        return [*(t.name for t in self.variant.tensors), *ENDS]
+        return [*(t.name for t in self.plan.variant.tensors), *ENDS]
 
     @property
     def operands(self) -> list[str]:
@@ -57,4 +51,4 @@ class AutogradText:
     @property
     def without_gradient(self) -> int:
         """Operands behind q, k and v."""
-        return len(operands_of(self.variant)) + len(LAST)
+        return len(operands_of(self.plan)) + len(LAST)

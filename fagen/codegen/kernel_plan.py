@@ -230,6 +230,23 @@ class WalkPlan(_Uses):
 
 
 @dataclass(frozen=True)
+class TabulatePlan:
+    """A kernel that fills a table by distance: `lines` compute `entry` for a vector `gap`."""
+
+    program_lines: tuple[str, ...]
+    lines: tuple[str, ...]
+    entry: str
+
+    @property
+    def uses(self) -> frozenset[str]:
+        return words([*self.program_lines, *self.lines, self.entry])
+
+    @property
+    def uses_kv_h(self) -> bool:
+        return "kv_h" in self.uses
+
+
+@dataclass(frozen=True)
 class KernelPlan(_Uses):
     """What a template needs to print one kernel.
 

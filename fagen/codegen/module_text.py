@@ -6,12 +6,13 @@ import textwrap
 from dataclasses import dataclass
 from functools import cached_property
 
-from fagen.codegen.autograd_text import ENDS, AutogradText, lengths_for_defaults, operands_of
+from fagen.codegen.autograd_text import ENDS, AutogradText, operands_of
 from fagen.codegen.call_text import CallText, docstring
 from fagen.codegen.configs import ROLES, ConfigRow, rows_of
 from fagen.codegen.defaults import default_sizes, launcher_operands
 from fagen.codegen.kernel_plan import words
 from fagen.codegen.kernel_text import KernelText
+from fagen.codegen.layout import braced
 from fagen.codegen.lower import dense
 from fagen.codegen.plan import ModulePlan
 from fagen.codegen.reference_text import ReferenceText
@@ -72,6 +73,41 @@ class ModuleText:
         return self.kernel("dq")
 
     @property
+    def tabulate(self) -> KernelText | None:
+        return None if self.plan.tabulate is None else self.kernel("tabulate")
+
+    @property
+    def tabulate_operands(self) -> list[str]:
+        """The variant's inputs that the table by distance is made of."""
+        used = words(self.kernel("tabulate").launch_values)
+        return [name for name in self._inputs if name in used]
+
+    @property
+    def tabulate_sizes(self) -> list[str]:
+        """Lines for the head counts that its launch needs beside `heads`."""
+        used = words(self.kernel("tabulate").launch_values)
+        return ["kv_heads = k.shape[1]"] if "kv_heads" in used else []
+
+    @property
+    def tabulate_signature(self) -> list[str]:
+        names = ["q", *(["k"] if self.tabulate_sizes else []), *self.tabulate_operands]
+        return braced("def by_distance(", [*names, "gap_first", "gaps"], "):")
+
+    @property
+    def tabulate_call(self) -> list[str]:
+        """A launcher's lines that make the table."""
+        names = ["q", *(["k"] if self.tabulate_sizes else []), *self.tabulate_operands]
+        ends = ["q_offset", "kv_offset", "max_seqlen_q", "max_seqlen_k", "cu_seqlens_q is not None"]
+        return [
+            *braced("gap_first, gaps = gap_range(", ends, ")"),
+            *braced("tabulated = by_distance(", [*names, "gap_first", "gaps"], ")"),
+        ]
+
+    @property
+    def _inputs(self) -> list[str]:
+        return [*(t.name for t in self.tables), *(p.name for p in self.parameters)]
+
+    @property
     def query_walk(self) -> WalkText | None:
         plan = self.plan.query_walk
         if plan is None:
@@ -108,7 +144,7 @@ class ModuleText:
 
     @cached_property
     def autograd(self) -> AutogradText:
-        return AutogradText(self.plan.variant)
+        return AutogradText(self.plan)
 
     @cached_property
     def dense(self) -> ReferenceText:
@@ -183,12 +219,12 @@ class ModuleText:
             for t in self.tables
         ]
         ends = [f"{name}: torch.Tensor | None" for name in ENDS]
-        lengths = [f"{name}: int" for name in lengths_for_defaults(self.plan.variant)]
+        lengths = [f"{name}: int" for name in self.plan.lengths]
         return [*tables, *ends, *(f"{p.name}: {p.type}" for p in self.parameters), *lengths]
 
     @property
     def operator_names(self) -> list[str]:
-        return operands_of(self.plan.variant)
+        return operands_of(self.plan)
 
     @property
     def dense_operands(self) -> list[str]:

@@ -7,19 +7,22 @@ from dataclasses import dataclass, field
 
 from fagen.analysis.axes import axes_of
 from fagen.analysis.derivative import derivative
+from fagen.analysis.distance import TABULATED, tabulate
 from fagen.analysis.linear import both
 from fagen.analysis.products import product_of
-from fagen.analysis.ranges import Range, declared_ranges
+from fagen.analysis.ranges import FLOAT, SATURATED, Range, declared_ranges, range_of
 from fagen.analysis.rewrites import ORIGIN, TileScore, in_terms_of_qk, tile_score
 from fagen.analysis.walk import KEYS, QUERIES, Stream, Test, Walk, plan_walk
 from fagen.codegen.configs import Visits
-from fagen.codegen.kernel_plan import KernelPlan, Loop, WalkPlan, words
+from fagen.codegen.defaults import LONGEST, default_sizes
+from fagen.codegen.kernel_plan import KernelPlan, Loop, TabulatePlan, WalkPlan, words
 from fagen.codegen.lifetimes import (
     BACKWARD_DKDV,
     BACKWARD_DQ,
     FORWARD,
     KEY_WALK,
     QUERY_WALK,
+    TABULATE,
     Lifetime,
     Role,
 )
@@ -36,6 +39,7 @@ from fagen.spec.expr import (
     make,
     name,
     post_order,
+    saturated,
     substitute,
 )
 from fagen.spec.names import Axes
@@ -56,13 +60,24 @@ class ModulePlan:
     tile: TileScore
     slope: Expr
     walks: dict[str, Walk] = field(hash=False)
+    tabulate: TabulatePlan | None = None
 
     @property
     def own_functions(self) -> frozenset[str]:
         used = self.forward.uses | self.dkdv.uses | self.dq.uses
         for walk in (self.query_walk, self.key_walk):
             used |= frozenset() if walk is None else walk.uses
+        used |= frozenset() if self.tabulate is None else self.tabulate.uses
         return frozenset(OWN_FUNCTIONS) & (used | words(self.forward.epilogue))
+
+    @property
+    def lengths(self) -> list[str]:
+        """What launchers need to know of the longest sequence, for tables that they make."""
+        variant = self.variant
+        made = [default_sizes(variant, t) for t in variant.tensors if t.default is not None]
+        sizes = {size for table in made for size in table}
+        everything = self.tabulate is not None
+        return [longest for size, longest in LONGEST.items() if everything or size in sizes]
 
     @property
     def visits(self) -> Visits:
@@ -96,7 +111,10 @@ class ModulePlan:
 def plan_module(variant: Variant) -> ModulePlan:
     """Every decision for the kernels of partition fa2."""
     lowered = packed(variant)
-    declared = declared_ranges(lowered)
+    tabulation = tabulate(lowered)
+    if tabulation is not None:
+        lowered = tabulation.variant
+    declared = declared_ranges(lowered) | {f"{TABULATED}[]": SATURATED}
     tile = tile_score(lowered, declared)
     slope = in_terms_of_qk(derivative(lowered.score, SCORE))
     by_keys = plan_walk(lowered, KEYS, declared)
@@ -115,6 +133,7 @@ def plan_module(variant: Variant) -> ModulePlan:
         tile=tile,
         slope=slope,
         walks={"forward": by_keys, "dkdv": by_queries, "dq": by_keys},
+        tabulate=None if tabulation is None else build.tabulate(tabulation.entry),
     )
 
 
@@ -139,6 +158,18 @@ class _Builder:
             {t.name: t for t in self.variant.tensors},
             in_range=f"{role.stationary}_in_range",
             fast=self.variant.accuracy == "fast",
+        )
+
+    def tabulate(self, entry: Expr) -> TabulatePlan:
+        """A kernel that writes `entry` for every distance, kept finite as `SATURATED` says."""
+        scheduler = self._scheduler(TABULATE)
+        if range_of(self.declared, entry) == FLOAT:
+            entry = saturated(entry)
+        lines, texts = scheduler.emit([("entry", entry)])
+        return TabulatePlan(
+            program_lines=tuple(scheduler.hoisted.get(Lifetime.PROGRAM, ())),
+            lines=tuple(lines.get(Lifetime.TILE, ())),
+            entry=texts["entry"],
         )
 
     def walk(self, role: Role, walk: Walk) -> WalkPlan | None:

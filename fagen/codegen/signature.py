@@ -20,8 +20,8 @@ _TABLES = {
     "float16": "fp16", "bfloat16": "bf16", "float32": "fp32",
 }  # fmt: skip
 _SCALARS = {"int": "i32", "float": "fp32", "bool": "i32"}
-#: Per-row vectors, always float32; every other pointer is a matrix or a table.
-_VECTORS = ("lse", "dlse", "row_state")
+#: Always float32: per-row vectors and the table by distance; others are matrices or tables.
+_VECTORS = ("lse", "dlse", "row_state", "tabulated")
 _INTS = ("walk", "cu_seqlens_q", "cu_seqlens_k")
 
 
