@@ -1,7 +1,7 @@
 """What depends on the distance of query and key alone: worth computing once for each distance.
 
-A problem has q_len * kv_len pairs but only q_len + kv_len distances. Where a part of the score costs
-more than reading a number, it moves into a table by distance that a kernel fills before the others.
+A problem has q_len * kv_len pairs but only q_len + kv_len distances. Where a part of the score
+costs more than reading a number, it moves into a table by distance that a kernel fills first.
 """
 
 from __future__ import annotations

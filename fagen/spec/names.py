@@ -66,8 +66,8 @@ INDEX_LIMIT = 2**28
 #: Names that the generated `attention`, `reference` and their operators have for purposes of their
 #: own: no parameter, tensor or length may bear them.
 RESERVED = frozenset({
-    "Backward", "Forward", "NAMESPACE", "any", "as_batch", "attention_varlen", "backward_op",
-    "below_autograd", "block_count", "block_table", "blocks", "bool", "by_distance",
+    "Backward", "Forward", "NAMESPACE", "NUMBERS", "WHOLE", "any", "as_batch", "attention_varlen",
+    "backward_op", "below_autograd", "block_count", "block_table", "blocks", "bool", "by_distance",
     "cache_seqlens", "cast_by_autocast", "check_inputs", "check_matrices", "check_number",
     "check_options", "check_order", "check_packing", "check_range", "check_table",
     "checks_promises", "chosen_config", "column_chunks", "config", "configs", "ctx",

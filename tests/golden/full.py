@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 SPEC_HASH = "814421fa10cc"
-CONTENT_HASH = "f1a7be04a623"
+CONTENT_HASH = "19df202a02bf"
 NAMESPACE = f"fagen_full_{CONTENT_HASH}"
 
 # Triton would compile anew for an int that is 1 or divisible by 16; these never need it.
@@ -923,10 +923,12 @@ def fake_backward(
     return new_gradients(q, k, v, wants_dq, wants_dkdv)
 
 
-# A copy of this file imported before, perhaps edited since, keeps its own operators.
+# A copy of this file imported before, perhaps edited since, keeps its own operators; and graphs
+# made with operators may outlive their module, so that the library is kept with torch's own.
 while hasattr(getattr(torch.ops, NAMESPACE), "forward"):
     NAMESPACE += "_"
 library = torch.library.Library(NAMESPACE, "DEF")
+getattr(torch.ops, NAMESPACE).library = library
 
 
 def define_operator(name, launch, fake):
@@ -996,8 +998,19 @@ class Backward(torch.autograd.Function):
         )
 
 
+def refuse_tangents(operands):
+    tensors = [x for x in operands if isinstance(x, torch.Tensor)]
+    if any(torch.autograd.forward_ad.unpack_dual(x).tangent is not None for x in tensors):
+        raise RuntimeError(
+            f"{__name__}: forward-mode derivatives are not generated; "
+            "use reference() where they are needed"
+        )
+
+
 def register_autograd(name, op, function):
     def call(*operands):
+        if torch.autograd.forward_ad._current_level >= 0:
+            refuse_tangents(operands)
         tensors = (x for x in operands if isinstance(x, torch.Tensor))
         if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
             return function.apply(*operands)
@@ -1008,6 +1021,10 @@ def register_autograd(name, op, function):
 
 register_autograd("forward", forward_op, Forward)
 register_autograd("backward", backward_op, Backward)
+
+
+WHOLE = (int, torch.SymInt)
+NUMBERS = (*WHOLE, float, torch.SymFloat)
 
 
 def cast_by_autocast(x, name):
@@ -1039,7 +1056,7 @@ def check_matrices(q, k, v):
         if x.shape[2] > 2**28:
             raise ValueError(f"{name} must have at most 2**28 rows, got {x.shape[2]}")
         # Inside a tile, rows times their distance is taken in 32 bits.
-        if x.stride(2) > 2**23:
+        if x.stride(2) > 2**23 and x.shape[2] > 1:
             raise ValueError(
                 f"{name} must have rows at most 2**23 elements apart, got {x.stride(2)}: "
                 "use .contiguous()"
@@ -1087,14 +1104,14 @@ def check_packing(q, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k):
             f"got {list(cu_seqlens_k.shape)}"
         )
     for name, x in (("max_seqlen_q", max_seqlen_q), ("max_seqlen_k", max_seqlen_k)):
-        if not isinstance(x, int) or isinstance(x, bool):
+        if not isinstance(x, WHOLE) or isinstance(x, bool):
             raise TypeError(f"{name} must be int, got {x!r}")
         if not 0 <= x <= 2**28:
             raise ValueError(f"{name} must be from 0 to 2**28, got {x}")
 
 
 def check_options(scale, q_offset, kv_offset, deterministic, partition):
-    if not isinstance(scale, (int, float)) or isinstance(scale, bool):
+    if not isinstance(scale, NUMBERS) or isinstance(scale, bool):
         raise TypeError(f"scale must be a number, got {scale!r}")
     if not 2**-100 <= scale <= 2**100:
         raise ValueError(
@@ -1102,7 +1119,7 @@ def check_options(scale, q_offset, kv_offset, deterministic, partition):
             "for a negative one negate q"
         )
     for name, x in (("q_offset", q_offset), ("kv_offset", kv_offset)):
-        if not isinstance(x, int) or isinstance(x, bool):
+        if not isinstance(x, WHOLE) or isinstance(x, bool):
             raise TypeError(f"{name} must be int, got {x!r}")
         if not -(2**28) <= x <= 2**28:
             raise ValueError(f"{name} must be from -2**28 to 2**28, got {x}")
@@ -1177,7 +1194,7 @@ def attention(
         v,
         None,
         None,
-        float(scale),
+        torch.sym_float(scale),
         q_offset,
         kv_offset,
         flat_config(config),
@@ -1224,7 +1241,7 @@ def attention_varlen(
         v,
         cu_seqlens_q,
         cu_seqlens_k,
-        float(scale),
+        torch.sym_float(scale),
         0,
         0,
         flat_config(config),
