@@ -12,7 +12,7 @@ from fagen.verify.fuzz.draft import Draft
 Verdict = Literal["ok", "refused", "unsettled", "wrong", "crashed", "timed_out"]
 FAULTS = ("wrong", "crashed", "timed_out")
 #: How far a trial came.
-Stage = Literal["spec", "render", "import", "call", "reference"]
+Stage = Literal["spec", "render", "import", "call", "reference", "compile"]
 
 
 @dataclass(frozen=True)
