@@ -13,10 +13,15 @@ _INTRODUCTION = """\
 
 Written from the tables in `fagen/spec` by `python -m fagen.spec.handbook > docs/semantics.md`.
 
-Ints have 32 bits, floats are float32. An int beside a float is converted to a float. A read whose
-index is out of range, a negative one included, yields 0. Divisors of `//` and `%` are proven
-nonzero while the file is read. What only constants decide is computed then too, so a branch behind
-a `static: true` flag leaves nothing behind.
+Ints have 32 bits, floats are float32; a sum, product or shift to the left that may leave 32 bits is
+taken in 64, so nothing wraps: `1 << 31` is positive. An int beside a float is converted to a float.
+A read whose index is out of range, a negative one included, yields 0. Divisors of `//` and `%` are
+proven nonzero while the file is read. What only constants decide is computed then too, so a branch
+behind a `static: true` flag leaves nothing behind.
+
+What is promised of a table, `nondecreasing: true` and `range: [lo, hi]`, is taken on trust: it
+decides which keys are visited and which reads need no guard. With `FAGEN_CHECK=1` in the
+environment every call checks it, outside of `torch.compile`, and waits for the device to do so.
 """
 
 _EXPANSIONS = """\
