@@ -55,12 +55,12 @@ def congruent(mask: Expr, axis: str) -> Expr:
     parts = _conjuncts(mask)
     if len(parts) == 1:
         return mask
-    parts = [congruent(part, axis) for part in parts]
-    for equality in parts:
+    found = [congruent(part, axis) for part in parts]
+    for equality in found:
         pair = _replaceable(equality, axis)
         if pair is not None:
-            parts = [p if p is equality else substitute(p, dict([pair])) for p in parts]
-    return both(*parts)
+            found = [p if p is equality else substitute(p, dict([pair])) for p in found]
+    return mask if found == parts else both(*found)
 
 
 def _conjuncts(node: Expr) -> list[Expr]:

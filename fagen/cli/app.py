@@ -225,6 +225,9 @@ def fuzz(
     keep: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write failures there, made small.")
     ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Compile the kernels for this GPU too, such as sm_90.")
+    ] = None,
     replay: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Repeat a kept failure: its JSON.")
     ] = None,
@@ -247,7 +250,7 @@ def fuzz(
         else:
             summary = fuzzing.run(
                 count=count, seed=seed, budget=budget, device=device.value, workers=workers,
-                keep=keep, say=say,
+                keep=keep, target=target, say=say,
             )  # fmt: skip
             failed = not summary.ok
             if json:

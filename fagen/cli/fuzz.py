@@ -10,6 +10,7 @@ from typing import Literal
 
 from fagen.cli.problems import UserError
 from fagen.codegen.write import ready_folder
+from fagen.device.gpus import architecture
 from fagen.device.local import local_targets
 from fagen.verify.fuzz import record
 from fagen.verify.fuzz.campaign import Finding, Summary, campaign
@@ -28,10 +29,13 @@ def run(
     device: str,
     workers: int | None,
     keep: Path | None,
+    target: str | None,
     say: Callable[[str], None],
 ) -> Summary:
     """A campaign as the options ask for it: 100 trials where neither count nor time is given."""
     kind = _kind(device)
+    if target is not None:
+        architecture(target)
     seconds = None if budget is None else seconds_of(budget)
     if count is None:
         count = 100 if seconds is None else 10**9
@@ -47,7 +51,7 @@ def run(
 
     return campaign(
         count=count, seed=seed, device=kind, seconds=seconds, workers=workers, keep=keep,
-        on_outcome=progress,
+        on_outcome=progress, target=target,
     )  # fmt: skip
 
 

@@ -124,9 +124,12 @@ _WORDS = {
 }  # fmt: skip
 
 
+_INDICES = {n for n, entry in INDEX_NAMES.items() if entry.axes} | KERNEL_NAMES.keys()
+
+
 def _places(*nodes: Expr) -> str:
     """`b_q` for indices that mention b and q_idx."""
     names = [str(n.value) for n in post_order(*nodes) if n.op == "name"]
-    mentioned = [n for n in names if n in INDEX_NAMES or n in KERNEL_NAMES]
+    mentioned = [n for n in names if n in _INDICES]
     short = [re.sub(r"_(idx|row|token|column)$", "", n) for n in mentioned]
     return "_".join(dict.fromkeys(short))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from fagen.analysis.axes import axes_of
 from fagen.analysis.derivative import derivative
 from fagen.analysis.distance import TABULATED, tabulate
+from fagen.analysis.equivalent import congruent
 from fagen.analysis.linear import both
 from fagen.analysis.products import product_of
 from fagen.analysis.ranges import FLOAT, SATURATED, Range, declared_ranges, range_of
@@ -258,7 +259,8 @@ class _Builder:
         outputs: list[tuple[str, Expr]] = [("score", self._anchored(self.tile.score, own))]
         if masked:
             inside = make("lt", walk.stream.row, walk.stream.length)
-            outputs.append(("keep", both(separated(self.variant.mask), inside)))
+            mask = congruent(self.variant.mask, walk.stream.axis)
+            outputs.append(("keep", both(separated(mask), inside)))
         if backward and product_of(self.slope).powers:
             outputs.append(("slope", self._anchored(self.slope, own)))
         if backward:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from fagen.analysis.ranges import WIDENED, Range, needs_64_bits
-from fagen.spec.expr import Expr, is_const
+from fagen.spec.expr import Expr, is_const, post_order
 from fagen.spec.text import ATOM
 from fagen.spec.variant import Tensor
 
@@ -94,6 +94,19 @@ class TritonText:
 
     def _is_wide(self, node: Expr) -> bool:
         return node.type == "int" and needs_64_bits(self.ranges[node])
+
+    def is_long(self, root: Expr) -> bool:
+        """Whether an int is printed in 64 bits, by its own range or an operand's."""
+        long: dict[Expr, bool] = {}
+        for node in post_order(root):
+            if node.type != "int" or node.op in ("name", "const", "int"):
+                long[node] = False
+            elif node.op == "load":
+                long[node] = self.tensors[str(node.value)].dtype == "int64"
+            else:
+                wide = node.op in WIDENED and self._is_wide(node)
+                long[node] = wide or any(long[a] for a in node.args if a.type == "int")
+        return long[root]
 
     def _widened(self, node: Expr, args: list[Text]) -> list[Text]:
         if node.op not in WIDENED or not self._is_wide(node):

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fagen.analysis.axes import axes_of
+from fagen.analysis.ranges import range_of
 from fagen.analysis.walk import Let, Test, TileRange, Walk
 from fagen.codegen.naming import Names, Writer, suggested_name
 from fagen.codegen.schedule import Scheduler
@@ -76,10 +77,23 @@ class WalkLines:
         for step in self.walk.steps:
             if isinstance(step, Let):
                 lines, (text,) = self._write(step.value)
+                text = self._narrowed(step.value, text)
                 printed += [WalkStep(line) for line in (*lines, f"{step.name} = {text}")]
             else:
                 printed.append(WalkStep(narrowing=self._narrowing(step)))
         return printed
+
+    def _narrowed(self, value: Expr, text: str) -> str:
+        """A count of tiles in 32 bits, whatever it came from: loops carry variables of one type.
+
+        Beyond every length one count is as good as another.
+        """
+        lowered = self.scheduler.lowered(value)
+        if value.type != "int" or not self.scheduler.printer(lowered).is_long(lowered):
+            return text
+        if range_of(self.scheduler.declared, value)[1] > INDEX_LIMIT:
+            text = f"tl.minimum({text}, {INDEX_LIMIT})"
+        return f"{text}.to(tl.int32)" if text.endswith(")") else f"({text}).to(tl.int32)"
 
     def _reductions(self) -> Iterable[str]:
         """`x_least = tl.min(...)`: extremes of row vectors, each once, before the steps."""

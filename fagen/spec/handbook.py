@@ -13,10 +13,21 @@ _INTRODUCTION = """\
 
 Written from the tables in `fagen/spec` by `python -m fagen.spec.handbook > docs/semantics.md`.
 
-Ints have 32 bits, floats are float32. An int beside a float is converted to a float. A read whose
-index is out of range, a negative one included, yields 0. Divisors of `//` and `%` are proven
-nonzero while the file is read. What only constants decide is computed then too, so a branch behind
-a `static: true` flag leaves nothing behind.
+Ints have 32 bits, floats are float32; a sum, product or shift to the left that may leave 32 bits is
+taken in 64, so nothing wraps: `1 << 31` is positive. An int beside a float is converted to a float.
+A read whose index is out of range, a negative one included, yields 0. Divisors of `//` and `%` are
+proven nonzero while the file is read. What only constants decide is computed then too, so a branch
+behind a `static: true` flag leaves nothing behind.
+
+What is promised of a table, `nondecreasing: true` and `range: [lo, hi]`, is taken on trust: it
+decides which keys are visited and which reads need no guard. With `FAGEN_CHECK=1` in the
+environment every call checks it, outside of `torch.compile`, and waits for the device to do so.
+
+What a score or a table holds where the mask is false, NaN and infinity included, changes nothing.
+The rows of q, k, v and of the output's gradient are multiplied whole, as in every attention: a NaN
+or an infinity in one of them reaches what shares a tile with it, whatever the mask says. Scores are
+kept in float32, and the backward takes probabilities from them and from lse again: past a magnitude
+of about 1e5 their gradients lose digits, past 1e7 they are not to be used.
 """
 
 _EXPANSIONS = """\

@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 SPEC_HASH = "cf141cc0a7dd"
-CONTENT_HASH = "5d99185178af"
+CONTENT_HASH = "31349c7d4efb"
 NAMESPACE = f"fagen_prefix_lm_{CONTENT_HASH}"
 
 # Triton would compile anew for an int that is 1 or divisible by 16; these never need it.
@@ -272,7 +272,7 @@ def forward_kernel(
     prefix_b_2 = tl.load(prefix_ptr + b)
     prefix_b = tl.load(prefix_ptr + b)
     larger = tl.maximum(prefix_b.to(tl.int64) - kv_offset, 0)
-    end_0 = tl.minimum(larger, kv_len)
+    end_0 = tl.minimum(larger, kv_len).to(tl.int32)
     stop_0 = (end_0 + BLOCK_N - 1) // BLOCK_N
     full_stop_0 = end_0 // BLOCK_N
     end_1 = tl.minimum(tl.maximum(q_hi - kv_offset + 1, 0), kv_len)
@@ -638,7 +638,7 @@ def dq_kernel(
     prefix_b_2 = tl.load(prefix_ptr + b)
     prefix_b = tl.load(prefix_ptr + b)
     larger = tl.maximum(prefix_b.to(tl.int64) - kv_offset, 0)
-    end_0 = tl.minimum(larger, kv_len)
+    end_0 = tl.minimum(larger, kv_len).to(tl.int32)
     stop_0 = (end_0 + BLOCK_N - 1) // BLOCK_N
     full_stop_0 = end_0 // BLOCK_N
     end_1 = tl.minimum(tl.maximum(q_hi - kv_offset + 1, 0), kv_len)

@@ -15,6 +15,7 @@ from random import Random
 from typing import Any, Literal
 
 from fagen.verify.fuzz.calls import draw_case
+from fagen.verify.fuzz.compiled import compile_trial
 from fagen.verify.fuzz.crew import Worker
 from fagen.verify.fuzz.documents import draw_document
 from fagen.verify.fuzz.features import CALL, PLAN
@@ -112,17 +113,19 @@ def campaign(
     keep: Path | None = None,
     on_outcome: Callable[[int, Outcome], None] | None = None,
     limit: float | None = None,
+    target: str | None = None,
 ) -> Summary:
     """Runs the trials of `count` seeds from `seed` on, or as many as `seconds` allow.
 
-    `workers` processes (default: one a core), `limit` seconds for one trial. Failures are shrunk
-    and, with `keep`, written there, each into a folder of its own.
+    `workers` processes (default: one a core), `limit` seconds for one trial. With `target`, a GPU
+    that need not be there, kernels are compiled for it too. Failures are shrunk and, with `keep`,
+    written there, each into a folder of its own.
     """
     started = time.monotonic()
     deadline = None if seconds is None else started + seconds
     summary = Summary(seed, device)
     found: list[tuple[int, Trial, Outcome]] = []
-    with _Crew(device, workers or os.cpu_count() or 1, limit) as crew:
+    with _Crew(device, workers or os.cpu_count() or 1, limit, target) as crew:
         for number, trial, outcome in crew.outcomes(_trials(count, seed, device, deadline)):
             _count(summary, trial, outcome)
             if outcome.is_fault and summary.kinds[outcome.kind] <= MOST_OF_A_KIND:
@@ -162,7 +165,10 @@ def _count(summary: Summary, trial: Trial, outcome: Outcome) -> None:
 class _Crew:
     """Workers that take trials as they come free."""
 
-    def __init__(self, device: Device, workers: int, limit: float | None) -> None:
+    def __init__(
+        self, device: Device, workers: int, limit: float | None, target: str | None
+    ) -> None:
+        self.target = target
         self.workers = [Worker(device, limit) for _ in range(workers)]
         self.idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
         for worker in self.workers:
@@ -178,9 +184,13 @@ class _Crew:
     def run(self, trial: Trial) -> Outcome:
         worker = self.idle.get()
         try:
-            return worker.run(trial)
+            outcome = worker.run(trial)
         finally:
             self.idle.put(worker)
+        if self.target is None or outcome.verdict != "ok":
+            return outcome
+        compiled = compile_trial(trial, self.target)
+        return outcome if compiled.verdict == "ok" else compiled
 
     def outcomes(self, trials: Iterator[tuple[int, Trial]]) -> Iterator[tuple[int, Trial, Outcome]]:
         """In the order in which they come; few trials are drawn ahead."""

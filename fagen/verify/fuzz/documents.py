@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from random import Random
-from typing import Any
 
-from fagen.spec.names import DIMENSIONS, INDEX_NAMES, INDEX_OF_DIMENSION
+from fagen.spec.names import INDEX_NAMES, INDEX_OF_DIMENSION
 from fagen.verify.fuzz.draft import Block, Draft, Mapping
-from fagen.verify.fuzz.drawing import SIZES, USUAL_SIZE, context, indices
+from fagen.verify.fuzz.drawing import SIZES, USUAL_SIZE, context
 from fagen.verify.fuzz.ledger import KEYS, ROWS, SCORES, Ledger, Table
 from fagen.verify.fuzz.pieces import Context, Piece, infix
 from fagen.verify.fuzz.reals import Reals
@@ -20,7 +19,6 @@ SCALES = (
     "rsqrt(head_dim)", "1", "head_dim ** -0.5", "1 / sqrt(head_dim)", "0.3", "1.0 / head_dim",
     "exp2(-log2(head_dim) / 2)",
 )  # fmt: skip
-SIZE_OF_PARAMETER = 60.0
 
 
 class Expressions(Wholes, Truths, Reals):
@@ -175,8 +173,3 @@ def along(table: Table, draw: Expressions) -> Context:
     lengths = {w: SIZES.get(w, USUAL_SIZE) for w, e in INDEX_NAMES.items() if not e.axes}
     run = {INDEX_OF_DIMENSION[d]: USUAL_SIZE for d in table.shape if d in INDEX_OF_DIMENSION}
     return Context(ROWS, {**lengths, **run}, tables=False, parameters=False, lets=False)
-
-
-def everything() -> dict[str, Any]:
-    """Index names and lengths, for tests of what can be drawn."""
-    return {**indices(SCORES), **dict.fromkeys(DIMENSIONS)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from fagen.verify.cases import Case
@@ -12,7 +12,7 @@ from fagen.verify.fuzz.draft import Draft
 Verdict = Literal["ok", "refused", "unsettled", "wrong", "crashed", "timed_out"]
 FAULTS = ("wrong", "crashed", "timed_out")
 #: How far a trial came.
-Stage = Literal["spec", "render", "import", "call", "reference"]
+Stage = Literal["spec", "render", "import", "call", "reference", "compile"]
 
 
 @dataclass(frozen=True)
@@ -78,14 +78,3 @@ class Outcome:
     @staticmethod
     def from_json(data: dict[str, Any]) -> Outcome:
         return Outcome(**{**data, "features": tuple(data["features"])})
-
-
-@dataclass
-class Tally:
-    """Counts of labels; those of `expected` that never came up are the gaps."""
-
-    counts: dict[str, int] = field(default_factory=dict)
-
-    def add(self, labels) -> None:
-        for label in labels:
-            self.counts[label] = self.counts.get(label, 0) + 1

@@ -21,9 +21,6 @@ class Piece:
     def at(self, level: int) -> str:
         return self.text if self.level >= level else f"({self.text})"
 
-    def sized(self, size: float) -> Piece:
-        return replace(self, size=size)
-
 
 def infix(op: str, left: Piece, right: Piece, size: float = 1.0) -> Piece:
     """`op` is a key of `fagen.spec.text.BINARY`."""
@@ -97,7 +94,6 @@ class Context:
     parameters: bool = True
     lets: bool = True
     score: bool = False
-    floor: float = 0.0
 
     def with_local(self, word: str, kind: Type, size: float) -> Context:
         return replace(self, local={**self.local, word: (kind, size)})

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from fagen.verify.cases import Case
-from fagen.verify.fuzz.draft import Draft
 from fagen.verify.fuzz.outcomes import Outcome, Trial
 from fagen.verify.fuzz.smaller import smaller_drafts
 
@@ -82,8 +81,3 @@ def smaller_cases(trial: Trial) -> Iterator[Trial]:
     for name, _ in case.values:
         fewer = tuple(v for v in case.values if v[0] != name)
         yield replace(trial, case=replace(case, values=fewer))
-
-
-def size(draft: Draft) -> int:
-    """Characters of its files."""
-    return sum(map(len, draft.texts().values()))
