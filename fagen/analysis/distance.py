@@ -78,11 +78,12 @@ def _by_distance(node: Expr, done: dict[Expr, Expr | None]) -> Expr | None:
     if not axes_of(node) & {"q", "kv"}:
         return node
     if node.op in ("lt", "le", "gt", "ge", "eq", "ne") and node.args[0].type == "int":
-        form = linear(node.args[0]).plus(linear(node.args[1]).times(-1))
-        difference = _gap_form(form, done)
+        sides = linear(node.args[0]).plus(linear(node.args[1]).times(-1))
+        difference = _gap_form(sides, done)
         return None if difference is None else make(node.op, difference, const(0))
-    if node.type == "int" and node.op in ("add", "sub", "neg", "mul"):
-        return _gap_form(linear(node), done)
+    form = linear(node) if node.type == "int" else None
+    if form is not None and not form.coefficient(node):
+        return _gap_form(form, done)
     args = [done[a] for a in node.args]
     if not args or any(a is None for a in args):
         return None
