@@ -1,7 +1,7 @@
 """Packed sequences: against the dense call at equal lengths, and FlexAttention at uneven ones.
 
 `python -m fagen.bench.varlen_table --out DIR` races `attention_varlen` of the causal, the window's
-and the full variant with `attention` on the same tensors (as slices of [batch, length, heads, dim]),
+and the full variant with `attention` on the same tensors (slices of [batch, length, heads, dim]),
 then 64 sequences of log-normal lengths with FlexAttention under a document mask, whose block mask
 is built outside of the timing. Writes DIR/varlen.json and DIR/varlen.md.
 """
