@@ -14,7 +14,7 @@ from fagen.spec.load import find_variant, load_text, load_variant, shipped_names
 CARRIED = {"acc", "running_max", "running_sum", "dk", "dv", "dq", "delta", "tile"}
 # `_` stands for several results of `locate`.
 NARROWED = {"_", "first", "stop", "full_first", "full_stop", "swap", "smaller_end"}
-FOUND = {"live_first", "live_stop", "sure_first", "sure_stop", "sure_count"}
+FOUND = {"live_first", "live_stop", "sure_first", "sure_stop", "sure_count", "unbroken"}
 EPILOGUE = {"q_row", "q_idx", "shift", "new_max", "correction", "lse", "out", "inverse"}
 
 CLASHES = {
