@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 SPEC_HASH = "4c91fdb1aae6"
-CONTENT_HASH = "064b985da814"
+CONTENT_HASH = "0668cc4ff4c7"
 NAMESPACE = f"fagen_sinks_window_{CONTENT_HASH}"
 
 # Triton would compile anew for an int that is 1 or divisible by 16; these never need it.
@@ -1329,7 +1329,8 @@ def check_inputs(n_sink, window):
 
 
 def check_number(name, x, kind, least, most):
-    if isinstance(x, bool) != (kind is bool) or not isinstance(x, NUMBERS if kind is float else WHOLE):
+    kinds = NUMBERS if kind is float else WHOLE
+    if isinstance(x, bool) != (kind is bool) or not isinstance(x, kinds):
         raise TypeError(f"{name} must be {kind.__name__}, got {x!r}")
     if not least <= x <= most:
         raise ValueError(f"{name} must be from {least} to {most}, got {x!r}")

@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 SPEC_HASH = "1bfe4d26d036"
-CONTENT_HASH = "477b5919b771"
+CONTENT_HASH = "135b7f58166e"
 NAMESPACE = f"fagen_sliding_window_{CONTENT_HASH}"
 
 # Triton would compile anew for an int that is 1 or divisible by 16; these never need it.
@@ -1194,7 +1194,8 @@ def check_inputs(window):
 
 
 def check_number(name, x, kind, least, most):
-    if isinstance(x, bool) != (kind is bool) or not isinstance(x, NUMBERS if kind is float else WHOLE):
+    kinds = NUMBERS if kind is float else WHOLE
+    if isinstance(x, bool) != (kind is bool) or not isinstance(x, kinds):
         raise TypeError(f"{name} must be {kind.__name__}, got {x!r}")
     if not least <= x <= most:
         raise ValueError(f"{name} must be from {least} to {most}, got {x!r}")

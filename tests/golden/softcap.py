@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 SPEC_HASH = "4689be4e24dc"
-CONTENT_HASH = "e5c9840de9ba"
+CONTENT_HASH = "b09cebe4537a"
 NAMESPACE = f"fagen_softcap_{CONTENT_HASH}"
 
 # Triton would compile anew for an int that is 1 or divisible by 16; these never need it.
@@ -1211,7 +1211,8 @@ def check_inputs(cap):
 
 
 def check_number(name, x, kind, least, most):
-    if isinstance(x, bool) != (kind is bool) or not isinstance(x, NUMBERS if kind is float else WHOLE):
+    kinds = NUMBERS if kind is float else WHOLE
+    if isinstance(x, bool) != (kind is bool) or not isinstance(x, kinds):
         raise TypeError(f"{name} must be {kind.__name__}, got {x!r}")
     if not least <= x <= most:
         raise ValueError(f"{name} must be from {least} to {most}, got {x!r}")
