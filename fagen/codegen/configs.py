@@ -6,7 +6,7 @@ for wider heads and elements, as large as offline compilation says that they fit
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 ROLES = ("forward", "dkdv", "dq", "prep")
@@ -14,8 +14,9 @@ ROLES = ("forward", "dkdv", "dq", "prep")
 #: How much of its row a program visits: "all" tiles and never a mask; "some", bounded on one side;
 #: "few", bounded on both sides or found by tests, so that what comes before the loop weighs more.
 #: "reads": whatever it visits, a table is read for every pair, which takes registers and, staged
-#: beside k and v, shared memory.
-Visits = Literal["all", "some", "few", "reads"]
+#: beside k and v, shared memory. "gathers": the same with more than four bytes for every pair,
+#: too much to be staged.
+Visits = Literal["all", "some", "few", "reads", "gathers"]
 
 #: Kernels without a config of their own, and one of the roles whose config they are launched with.
 LAUNCHED_AS = {"query_walk": "forward", "key_walk": "dkdv", "tabulate": "prep"}
@@ -206,6 +207,8 @@ def rows_of(role: str, visits: Visits) -> tuple[ConfigRow, ...]:
     """The rows of a role in the order in which they are tried."""
     if visits == "reads" and role in READING:
         return READING[role]
+    if visits == "gathers" and role in READING:
+        return tuple(replace(row, num_stages=1) for row in READING[role])
     return TUNED.get((role, visits), ()) + CONFIGS[role]
 
 

@@ -277,7 +277,7 @@ class ModuleText:
                 view[axis] = "-1"
                 shaped = "" if rank == 1 else f".view({', '.join(view)})"
                 lines.append(f"{index} = torch.arange({size}, device=device){shaped}")
-        more, texts = torch_lines({"table": tensor.default})
+        more, texts = torch_lines({"table": tensor.default}, device="device")
         shape = ", ".join(str(s) for s in tensor.shape)
         more.append(f"table = torch.as_tensor({texts['table']}, device=device)")
         if "dtype" in words(more):

@@ -84,20 +84,23 @@ class ModulePlan:
     def visits(self) -> Visits:
         """How much of its row a program of the forward visits, and what it reads there."""
         segments = self.walks["forward"].segments
-        read = self._read_axes()
-        if any({"q", "kv"} <= axes for axes in read):
-            return "reads"
+        staged = self._staged()
+        of_pairs = [size for axes, size in staged if {"q", "kv"} <= axes]
+        if of_pairs:
+            return "reads" if sum(of_pairs) <= 4 else "gathers"
         if self.lowered.mask is TRUE:
             # Also what is read for each key takes room beside the largest tiles.
-            return "some" if any("kv" in axes for axes in read) else "all"
+            return "some" if any("kv" in axes for axes, _ in staged) else "all"
         bounded = all(s.lo is not None and s.hi is not None for s in segments)
         return "few" if self.query_walk is not None or bounded else "some"
 
-    def _read_axes(self) -> list[Axes]:
-        """The axes of every read that may be staged in shared memory, which a bool is not."""
-        narrow = {t.name for t in self.lowered.tensors if t.dtype == "bool"}
+    def _staged(self) -> list[tuple[Axes, int]]:
+        """Axes and bytes of every read that may be staged in shared memory, as no bool is."""
         reads = [n for n in post_order(self.lowered.mask, self.lowered.score) if n.op == "read"]
-        return [axes_of(n) for n in reads if n.value not in narrow]
+        tables = {t.name: t for t in self.lowered.tensors if t.dtype != "bool"}
+        return [
+            (axes_of(n), tables[str(n.value)].itemsize) for n in reads if str(n.value) in tables
+        ]
 
     @property
     def multiplies(self) -> bool:

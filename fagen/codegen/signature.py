@@ -77,8 +77,8 @@ def default_row(role: str, visits: Visits, shared_kib: int, itemsize: int, width
 
 
 def column_chunks(width: int) -> tuple[int, ...]:
-    """Powers of two from 16 whose sum is the least not below `width`: 80 -> (64, 16)."""
-    rest = max(16, -(-width // 16) * 16)
+    """Powers of two from 32 whose sum is the least not below `width`: 80 -> (64, 32)."""
+    rest = max(32, -(-width // 32) * 32)
     chunks = []
     while rest:
         chunks.append(1 << (rest.bit_length() - 1))

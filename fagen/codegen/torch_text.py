@@ -25,11 +25,12 @@ _ON_TENSORS = {"or": "|", "and": "&"}
 
 
 def torch_lines(
-    outputs: dict[str, Expr], *, inline: bool = False
+    outputs: dict[str, Expr], *, inline: bool = False, device: str = "q.device"
 ) -> tuple[list[str], dict[str, str]]:
     """Lines in order, and the text of each output; shared and long parts get names.
 
-    With `inline` there are no lines: everything stands in the texts.
+    With `inline` there are no lines: everything stands in the texts. `device` is the text of the
+    device that numbers go to where they must be tensors.
     """
     roots = list(outputs.values())
     axes = axes_by_node(*roots)
@@ -46,20 +47,20 @@ def torch_lines(
         texts[node] = (variable, ATOM)
 
     for node in post_order(*roots):
-        text = _text(node, [texts[a] for a in node.args], tensor)
+        text = _text(node, [texts[a] for a in node.args], tensor, device)
         while not inline and len(text[0]) > WIDEST_TEXT:
             longest = max(node.args, key=lambda a: len(texts[a][0]))
             if texts[longest][0].isidentifier() or longest.op in ("const", "name"):
                 break
             assign(longest)
-            text = _text(node, [texts[a] for a in node.args], tensor)
+            text = _text(node, [texts[a] for a in node.args], tensor, device)
         texts[node] = text
         if node.args and not inline and (uses[node] > 1 or len(text[0]) > WIDEST_TEXT):
             assign(node)
     return lines, {label: texts[root][0] for label, root in outputs.items()}
 
 
-def _text(node: Expr, args: list[Text], tensor: dict[Expr, bool]) -> Text:
+def _text(node: Expr, args: list[Text], tensor: dict[Expr, bool], device: str) -> Text:
     if node.op == "const":
         value = node.value
         if isinstance(value, float) and not math.isfinite(value):
@@ -84,11 +85,18 @@ def _text(node: Expr, args: list[Text], tensor: dict[Expr, bool]) -> Text:
         return _infix(node, args, on_tensors=True)
     if node.op == "neg":
         return f"-{wrap(args[0], 11)}", 11
-    operands = [
-        a[0] if tensor[n] else f"torch.as_tensor({a[0]})"
-        for n, a in zip(node.args, args, strict=True)
-    ]
-    return f"torch.{_CALLS[node.op]}({', '.join(operands)})", ATOM
+    mixed = [tensor[n] for n in node.args]
+    texts = [a[0] for a in args]
+    if node.op in ("min", "max") and not all(mixed):
+        bound = "max" if node.op == "min" else "min"
+        return f"torch.clamp({texts[mixed.index(True)]}, {bound}={texts[mixed.index(False)]})", ATOM
+    takes_numbers = mixed[0] and (node.op == "where" or not any(mixed[1:]))
+    if not takes_numbers:
+        texts = [
+            text if is_tensor else f"torch.as_tensor({text}, device={device})"
+            for text, is_tensor in zip(texts, mixed, strict=True)
+        ]
+    return f"torch.{_CALLS[node.op]}({', '.join(texts)})", ATOM
 
 
 def _infix(node: Expr, args: list[Text], *, on_tensors: bool) -> Text:

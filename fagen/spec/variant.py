@@ -44,6 +44,12 @@ class Tensor:
     description: str = ""
 
     @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        bits = "".join(c for c in self.dtype if c.isdigit())
+        return int(bits) // 8 if bits else 1
+
+    @property
     def type(self) -> Type:
         if self.dtype == "bool":
             return "bool"

@@ -82,8 +82,8 @@ def test_chunks_as_in_the_module(module_and_visits):
     for width in range(1, 700):
         chunks = column_chunks(width)
         assert chunks == module.column_chunks(width)
-        assert sum(chunks) >= width > sum(chunks) - 16 or width < 16
-        assert all(c & (c - 1) == 0 and c >= 16 for c in chunks)
+        assert sum(chunks) >= width > sum(chunks) - 32 or width < 32
+        assert all(c & (c - 1) == 0 and c >= 32 for c in chunks)
 
 
 def test_every_row_is_of_use():
@@ -127,7 +127,7 @@ def test_signatures_are_complete(name):
                 assert kind == "*bf16"
             elif name_ in ("lse_ptr", "dlse_ptr", "row_state_ptr"):
                 assert kind == "*fp32"
-        assert values.get("CHUNKS", (64, 16)) == (64, 16)
+        assert values.get("CHUNKS", (64, 32)) == (64, 32)
         assert values.get("CHUNKS_V", (64,)) == (64,)
 
 

@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 SPEC_HASH = "4c91fdb1aae6"
-CONTENT_HASH = "0668cc4ff4c7"
+CONTENT_HASH = "0ec3e0948e67"
 NAMESPACE = f"fagen_sinks_window_{CONTENT_HASH}"
 
 # Triton would compile anew for an int that is 1 or divisible by 16; these never need it.
@@ -849,8 +849,8 @@ def chosen_config(role, config, q, v):
 
 @functools.cache
 def column_chunks(width):
-    """Powers of two from 16 whose sum is the least not below `width`: 80 -> (64, 16)."""
-    rest = max(16, -(-width // 16) * 16)
+    """Powers of two from 32 whose sum is the least not below `width`: 80 -> (64, 32)."""
+    rest = max(32, -(-width // 32) * 32)
     chunks = []
     while rest:
         chunks.append(1 << (rest.bit_length() - 1))
@@ -1284,7 +1284,10 @@ def check_matrices(q, k, v):
         raise ValueError(f"v must begin as k, {list(k.shape[:3])}, got {list(v.shape)}")
     if heads % k.shape[1] != 0:
         raise ValueError(f"heads of q, {heads}, must be a multiple of those of k, {k.shape[1]}")
-    if q.device.type not in ("cuda", "meta") and isinstance(forward_kernel, triton.JITFunction):
+    compiled = isinstance(forward_kernel, triton.JITFunction)
+    if not compiled and q.dtype == torch.bfloat16 and q.device.type != "meta":
+        raise TypeError("q must be float16 or float32 in Triton's interpreter, got torch.bfloat16")
+    if q.device.type not in ("cuda", "meta") and compiled:
         raise ValueError(
             f"q must be on a GPU, got {q.device}: use reference(), or set TRITON_INTERPRET=1 "
             "before importing this module"

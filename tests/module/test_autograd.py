@@ -115,25 +115,33 @@ def test_one_tensor_as_query_key_and_value():
     assert_close({"dq": x.grad}, {"dq": y.grad}, 2e-5)
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=["float16", "bfloat16"])
-def test_autocast_as_scaled_dot_product_attention(dtype):
+def test_autocast_to_what_the_interpreter_cannot_compute_is_refused():
     q, k, v = draw()
+    with (
+        torch.autocast("cpu", dtype=torch.bfloat16),
+        pytest.raises(TypeError, match="float16 or float32 in Triton's interpreter"),
+    ):
+        CAUSAL.attention(q, k, v, config=tiles(CAUSAL))
+
+
+def test_autocast_as_scaled_dot_product_attention():
+    q, k, v = draw()
+    dtype = torch.float16
     with torch.autocast("cpu", dtype=dtype):
         theirs = scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
         ours, lse = CAUSAL.attention(q, k, v, return_lse=True, config=tiles(CAUSAL))
     assert ours.dtype == theirs.dtype == dtype and lse.dtype == torch.float32
     ours.sum().backward()
     assert q.grad.dtype == k.grad.dtype == v.grad.dtype == torch.float32
-    if dtype == torch.float16:  # the interpreter's products of bfloat16 are wrong
-        full = truth(shipped("causal"), q, k, v, loss="out")
-        assert_close({"out": ours}, full, TOLERANCE[dtype])
-        q, k, v = draw()
-        with torch.autocast("cpu", dtype=dtype):
-            check_in = CAUSAL.attention(q, k, v, config=tiles(CAUSAL))
-        generator = torch.Generator().manual_seed(1)
-        check_in.backward(torch.randn(check_in.shape, generator=generator).to(dtype))
-        grads = {"dq": q.grad, "dk": k.grad, "dv": v.grad}
-        assert_close(grads, full, TOLERANCE[dtype])
+    full = truth(shipped("causal"), q, k, v, loss="out")
+    assert_close({"out": ours}, full, TOLERANCE[dtype])
+    q, k, v = draw()
+    with torch.autocast("cpu", dtype=dtype):
+        check_in = CAUSAL.attention(q, k, v, config=tiles(CAUSAL))
+    generator = torch.Generator().manual_seed(1)
+    check_in.backward(torch.randn(check_in.shape, generator=generator).to(dtype))
+    grads = {"dq": q.grad, "dk": k.grad, "dv": v.grad}
+    assert_close(grads, full, TOLERANCE[dtype])
 
 
 def test_autocast_joins_mixed_dtypes():

@@ -301,10 +301,10 @@ def test_another_stream():
 def test_operators_pass_the_checks_of_torch():
     mod = module("causal")
     q, k, v = on_gpu(1, 2, 1, 100, 120, 64, dtype=torch.float16)
-    operands = (q, k, v, 0.125, 20, 0, [])
+    operands = (q, k, v, None, None, 0.125, 20, 0, [])
     torch.library.opcheck(mod.forward_op, operands)
     out, lse = (x.detach() for x in mod.forward_op(*operands))
-    rest = (*(x.detach() for x in (q, k, v)), 0.125, 20, 0, [], True, True)
+    rest = (*(x.detach() for x in (q, k, v)), None, None, 0.125, 20, 0, [], True, True)
     checks = ("test_schema", "test_autograd_registration", "test_faketensor")
     backward = (torch.ones_like(out), torch.ones_like(lse), out, lse, *rest)
     torch.library.opcheck(mod.backward_op, backward, test_utils=checks)

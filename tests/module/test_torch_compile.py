@@ -149,8 +149,9 @@ LAYOUTS = ("contiguous", "batch-seq-head", "expanded")
 def test_operators_pass_the_checks_of_torch(name, layout):
     mod = module(name)
     q, k, v = laid_out(layout)
-    given = {"sliding_window": (7,), "alibi": (None,), "document": ()}[name]
+    given = {"sliding_window": (), "alibi": (None,), "document": ()}[name]
     given += tuple(tables(name, 2, 20).values())
+    given += (None, None, *((7,) if name == "sliding_window" else ()))
     flat = [16, 32, 4, 1] * 4
     forward = operands(mod, q, k, v, given, flat)
     torch.library.opcheck(
@@ -169,9 +170,10 @@ def test_a_score_that_ignores_qk_passes_too():
     _, mod = written("score: (q_idx - kv_idx) * 0.1")
     for layout in LAYOUTS:
         q, k, v = laid_out(layout)
-        out, lse = mod.forward_op(q, k, v, 0.25, 2, 0, [])
+        out, lse = mod.forward_op(q, k, v, None, None, 0.25, 2, 0, [])
         q, k, v = (x.detach() for x in (q, k, v))
-        backward = (out.detach(), None, out.detach(), lse.detach(), q, k, v, 0.25, 2, 0, [])
+        saved = (out.detach(), None, out.detach(), lse.detach(), q, k, v)
+        backward = (*saved, None, None, 0.25, 2, 0, [])
         torch.library.opcheck(mod.backward_op, (*backward, True, True), test_utils=CHECKS)
 
 

@@ -40,6 +40,25 @@ def attention(
     return (out, lse) if return_lse else out
 
 
+def attention_varlen(
+    q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, *, return_lse=False, **rest
+):  # fmt: skip
+    spans = zip(
+        cu_seqlens_q.tolist()[:-1], cu_seqlens_q.tolist()[1:],
+        cu_seqlens_k.tolist()[:-1], cu_seqlens_k.tolist()[1:],
+        strict=True,
+    )  # fmt: skip
+    outs, lses = [], []
+    for q_first, q_end, k_first, k_end in spans:
+        own = (q[q_first:q_end], k[k_first:k_end], v[k_first:k_end])
+        batch = (x.transpose(0, 1)[None] for x in own)
+        out, lse = attention(*batch, return_lse=True, **rest)
+        outs.append(out[0].transpose(0, 1))
+        lses.append(lse[0].mT)
+    out, lse = torch.cat(outs), torch.cat(lses)
+    return (out, lse) if return_lse else out
+
+
 def tile_scores(q, k, slopes, window, cap, scale, q_start, kv_start):
     q_idx = q_start + torch.arange(q.shape[2], device=q.device)[:, None]
     kv_idx = kv_start + torch.arange(k.shape[2], device=q.device)[None, :]
