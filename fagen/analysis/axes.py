@@ -11,10 +11,12 @@ from fagen.spec.names import INDEX_NAMES, Axes
 
 NONE: Axes = frozenset()
 
-#: Names that only kernels know: the raw product, the column of a key, the row's log-sum-exp.
+#: Names that only kernels know: the raw product, the column of a key, the distance in a table by
+#: distance (whose columns are walked as keys are), the row's log-sum-exp.
 KERNEL_NAMES: dict[str, Axes] = {
     "qk": frozenset({"b", "h", "q", "kv"}),
     "kv_column": frozenset({"kv"}),
+    "gap": frozenset({"kv"}),
     "lse2": frozenset({"b", "h", "q"}),
 }
 

@@ -18,6 +18,8 @@ Range = tuple[float, float]
 WIDENED = ("neg", "add", "sub", "mul", "abs", "floordiv", "shl")
 INT32 = (-(2**31), 2**31 - 1)
 FLOAT: Range = (-math.inf, math.inf)
+#: What stays finite when multiplied by log2(e); infinities apart.
+SATURATED: Range = (-2.3e38, 2.3e38)
 
 _POSITION: Range = (-2 * INDEX_LIMIT, 2 * INDEX_LIMIT)
 _LENGTH: Range = (0, INDEX_LIMIT)
@@ -35,10 +37,11 @@ KNOWN: dict[str, Range] = {
     "q_idx": _POSITION, "kv_idx": _POSITION, "q_row": _LENGTH,
     "q_token": _LENGTH, "kv_token": _LENGTH, "q_len": _LENGTH, "kv_len": _LENGTH,
     "batch": _COUNT, "heads": _POSITIVE, "kv_heads": _POSITIVE, "head_dim": _POSITIVE,
-    "total_q": _LENGTH, "total_kv": _LENGTH,
+    "total_q": _LENGTH, "total_kv": _LENGTH, "q_first": _LENGTH, "kv_first": _LENGTH,
     "q_lo": _POSITION, "q_hi": _POSITION, "kv_lo": _POSITION, "kv_hi": _POSITION,
     "q_offset": (-INDEX_LIMIT, INDEX_LIMIT), "kv_offset": (-INDEX_LIMIT, INDEX_LIMIT),
-    "origin": _POSITION, "BLOCK_M": (1, 1024), "BLOCK_N": (1, 1024), "step": _LENGTH,
+    "origin": _POSITION, "gap": _POSITION, "gap_first": _POSITION,
+    "BLOCK_M": (1, 1024), "BLOCK_N": (1, 1024), "step": _LENGTH,
 }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from fagen.bench.cases import Case, Problem, case_of
+from fagen.bench.cases import case_of
 from fagen.bench.correctness import peer_errors, reference_errors, small_problem, verdict
 from fagen.bench.farm import one_line
 from fagen.bench.flex_search import TrialResult, best_options
@@ -23,6 +23,7 @@ from fagen.bench.peers import (
     flex,
     flex_block_mask,
 )
+from fagen.bench.problem import Case, Problem
 from fagen.bench.report import DIRECTIONS
 from fagen.bench.run import Run
 from fagen.bench.timing import matmul_rate, race, seconds_of

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fagen.bench.cases import Problem, case_of
+from fagen.bench.cases import case_of
 from fagen.bench.farm import Answer, farm
 from fagen.bench.flex_search import FlexTrial, TrialResult, candidates, run_trial
 from fagen.bench.modules import call, configs_for, import_module
 from fagen.bench.peers import Contestant
+from fagen.bench.problem import Problem
 from fagen.bench.run import Run
 from fagen.bench.timing import seconds_of
 

@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 
-from fagen.bench.cases import VARIANTS, Case, Problem, case_of, parse_problem
+from fagen.bench.cases import VARIANTS, case_of
 from fagen.bench.correctness import LIMIT, NAMES, relative_error
 from fagen.bench.farm import farm, one_line, own_caches
 from fagen.bench.modules import (
@@ -33,6 +33,7 @@ from fagen.bench.modules import (
     write_module,
 )
 from fagen.bench.peers import Contestant
+from fagen.bench.problem import Case, Problem, parse_problem
 from fagen.bench.provenance import provenance, write_json
 from fagen.bench.timing import matmul_rate, milliseconds, seconds_of
 

@@ -9,9 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fagen.bench.cases import CHECK_SIZES, Case, Problem, case_of, dense_reference
+from fagen.bench.cases import case_of, dense_reference
 from fagen.bench.modules import RoleConfigs, call
 from fagen.bench.peers import Contestant
+from fagen.bench.problem import CHECK_SIZES, Case, Problem
 
 Truth = Callable[[Case, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 NAMES = ("out", "dq", "dk", "dv")
@@ -90,7 +91,7 @@ def truths() -> dict[str, Truth]:
     def shipped(case: Case, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         variant = load_variant(find_variant(case.variant))
         return attention_reference(
-            variant, q, k, v, parameters=case.parameters, tensors=case.tensors
+            variant, q, k, v, parameters=case.parameters, tensors=case.tensors, scale=case.scale
         )
 
     return {**found, "fagen.verify": shipped}

@@ -26,9 +26,10 @@ def measure(peer: str, module_path: str, variant: str, shape: str) -> dict[str, 
     start = time.perf_counter()
     import torch
 
-    from fagen.bench.cases import case_of, parse_problem
+    from fagen.bench.cases import case_of
     from fagen.bench.modules import call, import_module
     from fagen.bench.peers import Contestant, cudnn, flex, flex_block_mask, prepare_torch
+    from fagen.bench.problem import parse_problem
     from fagen.bench.timing import seconds_of
 
     module = import_module(Path(module_path)) if peer == "ours" else None

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from fagen.bench.cases import SHAPES, VARIANTS, parse_problem
+from fagen.bench.cases import FIRST, VARIANTS
 from fagen.bench.cell import Checked, run_cell
 from fagen.bench.compile_ahead import search_flex
 from fagen.bench.correctness import truths
@@ -27,6 +27,7 @@ from fagen.bench.first_call import in_fresh_processes
 from fagen.bench.host_table import host_costs
 from fagen.bench.modules import import_module, parse_configs, write_module
 from fagen.bench.peers import prepare_torch
+from fagen.bench.problem import SHAPES, parse_problem
 from fagen.bench.provenance import provenance
 from fagen.bench.report import DIRECTIONS, ratio, render
 from fagen.bench.run import Run
@@ -68,7 +69,7 @@ def _guarded(run: Run, key: str, variants: Sequence[str]) -> None:
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="python -m fagen.bench.first_table", description=__doc__)
     made.add_argument("--out", type=Path, required=True, help="folder for table.json and table.md")
-    made.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=VARIANTS)
+    made.add_argument("--variants", nargs="+", default=list(FIRST), choices=VARIANTS)
     made.add_argument(
         "--shapes",
         nargs="+",

@@ -12,9 +12,10 @@ from typing import Any
 
 import torch
 
-from fagen.bench.cases import Problem, case_of
+from fagen.bench.cases import case_of
 from fagen.bench.farm import exclusive, one_line
 from fagen.bench.peers import Contestant, FlexOptions, flex, flex_block_mask, prepare_torch
+from fagen.bench.problem import Problem
 from fagen.bench.timing import milliseconds, seconds_of
 
 DIRECTIONS = ("forward", "backward")
@@ -23,7 +24,10 @@ _PREFIX = {"forward": "fwd_", "backward": "bwd_"}
 #: Skips Flex's guard against an empty softmax. Legal only where the first tile that a row meets
 #: always holds a live key for it: not where a mask is bounded from below, as tiles are smaller than
 #: the blocks of the block mask (there it gives NaN).
-BOUNDED_BELOW = {"sliding_window", "gemma2_local", "document"}
+BOUNDED_BELOW = {
+    *("sliding_window", "gemma2_local", "document", "chunked_causal", "neighborhood_2d"),
+    *("block_map", "dilated_window"),
+}
 _SAFE = {"fwd_ROWS_GUARANTEED_SAFE": True, "bwd_ROWS_GUARANTEED_SAFE": True}
 
 

@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from fagen.bench.cases import Case, case_of
+from fagen.bench.cases import case_of
 from fagen.bench.farm import one_line
 from fagen.bench.host_cost import Action, parts_of_call, whole_call
 from fagen.bench.modules import call, configs_for, import_module
 from fagen.bench.peers import flex, flex_block_mask, tiny_problem
+from fagen.bench.problem import Case
 from fagen.bench.run import Run
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from fagen.bench.cases import Case, MaskMod
+from fagen.bench.problem import Case, MaskMod
 
 #: Two products a pair in the forward (scores, output), five in the backward (scores again, dP, dV,
 #: dK, dQ), each of 2 * head_dim operations.

@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import Tensor
 
-from fagen.bench.cases import Case
+from fagen.bench.problem import Case
 
 ROLES = ("forward", "dkdv", "dq", "prep")
 CONFIG_FIELDS = ("BLOCK_M", "BLOCK_N", "num_warps", "num_stages")

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
-from fagen.bench.cases import Case, Problem
+from fagen.bench.problem import Case, Problem
 from fagen.bench.timing import milliseconds, seconds_of
 
 FlexOptions = Mapping[str, int | bool]

@@ -15,8 +15,16 @@ BARS: dict[str, dict[str, float]] = {
     "sliding_window": {"forward": 1.15, "backward": 1.0},
     "prefix_lm": {"forward": 1.15, "backward": 1.0},
     "alibi": {"forward": 1.15, "backward": 1.0},
-    "document": {"forward": 1.3, "backward": 1.2},
+    "document": {"forward": 1.4, "backward": 1.4},
     "softcap": {"forward": 2.0, "backward": 1.5},
+    "chunked_causal": {"forward": 1.1, "backward": 1.1},
+    "neighborhood_2d": {"forward": 1.1, "backward": 1.1},
+    "block_map": {"forward": 1.1, "backward": 1.1},
+    "tree_causal": {"forward": 1.1, "backward": 1.1},
+    "dilated_window": {"forward": 1.1, "backward": 1.1},
+    "full_bias": {"forward": 1.2},
+    "t5_bias": {"forward": 1.2},
+    "head_and_row_bias": {"forward": 1.2},
 }
 
 Cell = Mapping[str, Any]

@@ -26,13 +26,16 @@ class Argument:
 _MATRICES = {
     "q": "m", "k": "n", "v": "n", "out": "m", "dout": "m", "dq": "m", "dk": "n", "dv": "n",
 }  # fmt: skip
+#: Where packed sequences begin and end; None in a dense call.
+_ENDS = ("cu_seqlens_q", "cu_seqlens_k")
 _OF_KERNEL: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "query_walk": ((), ("walk",)),
-    "key_walk": ((), ("walk",)),
-    "forward": (("q", "k", "v", "out"), ("lse", "walk")),
+    "tabulate": ((), ()),
+    "query_walk": ((), ("walk", *_ENDS)),
+    "key_walk": ((), ("walk", *_ENDS)),
+    "forward": (("q", "k", "v", "out"), ("lse", "walk", *_ENDS)),
     "prep": (("out", "dout"), ("lse", "dlse", "row_state")),
-    "dkdv": (("q", "k", "v", "dout", "dk", "dv"), ("row_state", "walk")),
-    "dq": (("q", "k", "v", "dout", "dq"), ("row_state", "walk")),
+    "dkdv": (("q", "k", "v", "dout", "dk", "dv"), ("row_state", "walk", *_ENDS)),
+    "dq": (("q", "k", "v", "dout", "dq"), ("row_state", "walk", *_ENDS)),
 }
 
 
@@ -46,7 +49,9 @@ def candidates(kernel: str, variant: Variant) -> list[Argument]:
     for m in matrices:
         for axis, letter in enumerate(("b", "h", _MATRICES[m])):
             found.append(Argument(f"{m}_stride_{letter}", f"{m}.stride({axis})"))
-    for size in ("batch", "heads", "kv_heads", "q_len", "kv_len", "q_offset", "kv_offset"):
+    found.append(Argument("blocks", "blocks", runtime_int=True))
+    found.append(Argument("batch", "sequences", runtime_int=True))
+    for size in ("heads", "kv_heads", "q_len", "kv_len", "q_offset", "kv_offset", "gap_first"):
         found.append(Argument(size, size, runtime_int=True))
     for name, value in (
         ("HEAD_DIM", "head_dim"),
@@ -56,6 +61,7 @@ def candidates(kernel: str, variant: Variant) -> list[Argument]:
         ("BLOCK_M", "config.BLOCK_M"),
         ("BLOCK_N", "config.BLOCK_N"),
         ("MASKED_STAGES", "min(config.num_stages, 2)"),
+        ("PACKED", "cu_seqlens_q is not None"),
         ("HAS_DLSE", "dlse is not None"),
         ("FAST_TANH", "has_fast_tanh(q.device, q.dtype)"),
     ):

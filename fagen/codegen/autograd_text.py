@@ -5,21 +5,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fagen.codegen.layout import braced, unpacked
-from fagen.spec.variant import Variant
+from fagen.codegen.plan import ModulePlan
 
 #: Operands of the operators after the variant's own.
 LAST = ("scale", "q_offset", "kv_offset", "config")
+#: Those that say where packed sequences begin and end.
+ENDS = ("cu_seqlens_q", "cu_seqlens_k")
+
+
+def operands_of(plan: ModulePlan) -> list[str]:
+    """Operands of the operators between q, k, v and `LAST`: tensors first."""
+    variant = plan.variant
+    names = [*(t.name for t in variant.tensors), *ENDS, *(p.name for p in variant.parameters)]
+    return names + plan.lengths
 
 
 @dataclass(frozen=True)
 class AutogradText:
     """See `Forward` in `templates/module.jinja`."""
 
-    variant: Variant
+    plan: ModulePlan
 
     @property
     def _tables(self) -> list[str]:
-        return [t.name for t in self.variant.tensors]
+        return [*(t.name for t in self.plan.variant.tensors), *ENDS]
 
     @property
     def operands(self) -> list[str]:
@@ -42,4 +51,4 @@ class AutogradText:
     @property
     def without_gradient(self) -> int:
         """Operands behind q, k and v."""
-        return len(self._tables) + len(self.variant.parameters) + len(LAST)
+        return len(operands_of(self.plan)) + len(LAST)

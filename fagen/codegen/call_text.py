@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from dataclasses import dataclass
 
@@ -19,6 +18,10 @@ SIZES = {
     "batch": "q.shape[0]", "heads": "q.shape[1]", "kv_heads": "k.shape[1]", "q_len": "q.shape[2]",
     "kv_len": "k.shape[2]", "head_dim": "q.shape[3]", "total_q": "q.shape[2]",
     "total_kv": "k.shape[2]",
+}  # fmt: skip
+#: The same where sequences are packed.
+SIZES_VARLEN = SIZES | {
+    "batch": "cu_seqlens_q.shape[0] - 1", "q_len": "max_seqlen_q", "kv_len": "max_seqlen_k",
 }  # fmt: skip
 
 
@@ -103,14 +106,30 @@ class CallText:
 
     @property
     def check_call(self) -> list[str]:
-        return braced("check_inputs(", self._checked, ")")
+        return self._check_call(SIZES)
+
+    @property
+    def check_call_varlen(self) -> list[str]:
+        return self._check_call(SIZES_VARLEN)
+
+    def _check_call(self, sizes: dict[str, str]) -> list[str]:
+        """Nothing for a variant without inputs of its own."""
+        if not self._own:
+            return []
+        if not self.variant.tensors:
+            return braced("check_inputs(", self._checked, ")")
+        known = {**sizes, **{p.name: p.name for p in self.variant.parameters}}
+        used = dict.fromkeys(s for t in self.variant.tensors for s in t.shape if s in known)
+        lines = braced("sizes = {", [f'"{s}": {known[str(s)]}' for s in used], "}")
+        return [*lines, *braced("check_inputs(", ["q.device", *self._checked[1:]], ")")]
 
     @property
     def _checked(self) -> list[str]:
-        """What `check_lines` read: the variant's own inputs, and q and k for their shapes."""
-        read = set(re.findall(r"\w+", "\n".join(self.check_lines)))
-        own = [t.name for t in self.variant.tensors] + [p.name for p in self.variant.parameters]
-        return [*(x for x in ("q", "k") if x in read), *own]
+        return [*(["device", "sizes"] if self.variant.tensors else []), *self._own]
+
+    @property
+    def _own(self) -> list[str]:
+        return [t.name for t in self.variant.tensors] + [p.name for p in self.variant.parameters]
 
     @property
     def check_lines(self) -> list[str]:
@@ -120,15 +139,10 @@ class CallText:
             low, high = _bounds(p)
             lines.append(f'check_number("{p.name}", {p.name}, {p.type}, {low}, {high})')
         tables = self.variant.tensors
-        used = dict.fromkeys(s for t in tables for s in t.shape if isinstance(s, str))
-        known = {**SIZES, **{p.name: p.name for p in self.variant.parameters}}
-        sizes = [f'"{s}": {known[s]}' for s in used if s in known]
-        if tables:
-            lines += braced("sizes = {", sizes, "}")
         for t in tables:
             shape = ", ".join(str(s) if isinstance(s, int) else f'"{s}"' for s in t.shape)
             shape = f"({shape},)" if len(t.shape) == 1 else f"({shape})"
-            items = [f'"{t.name}"', t.name, f"torch.{t.dtype}", "q.device", shape, "sizes"]
+            items = [f'"{t.name}"', t.name, f"torch.{t.dtype}", "device", shape, "sizes"]
             check = braced("check_table(", items, ")")
             if t.default is not None:
                 lines.append(f"if {t.name} is not None:")

@@ -18,7 +18,7 @@ ROLES = ("forward", "dkdv", "dq", "prep")
 Visits = Literal["all", "some", "few", "reads"]
 
 #: Kernels without a config of their own, and one of the roles whose config they are launched with.
-LAUNCHED_AS = {"query_walk": "forward", "key_walk": "dkdv"}
+LAUNCHED_AS = {"query_walk": "forward", "key_walk": "dkdv", "tabulate": "prep"}
 
 
 @dataclass(frozen=True)

@@ -73,12 +73,54 @@ class Loop:
 
 
 class _Uses:
-    """What a template asks about the variables that a kernel's lines mention."""
+    """What a template asks about the variables that a kernel's lines mention.
+
+    `ends_meet`: the last query of a sequence stands at its last key, wherever that is.
+    """
 
     uses: frozenset[str]
+    ends_meet: bool
 
     def _uses(self, *names: str) -> bool:
         return not self.uses.isdisjoint(names)
+
+    @property
+    def _located(self) -> frozenset[str]:
+        """Results of `locate` that the kernel reads."""
+        found = set(self.uses)
+        if self.uses_q_start:
+            found.add("q_block")
+        if self.uses_kv_start:
+            found.add("kv_block")
+        if self._uses("q_in_range", "q_hi"):
+            found.add("q_len")
+        if self._uses("kv_in_range", "kv_hi"):
+            found.add("kv_len")
+        if self.places_queries_at_end:
+            found |= {"q_len", "kv_len"}
+        return frozenset(found)
+
+    @property
+    def names_of_rows(self) -> str:
+        names = ("b", "q_block", "q_first", "q_len", "kv_first", "kv_len")
+        return ", ".join(n if n in self._located else "_" for n in names)
+
+    @property
+    def names_of_keys(self) -> str:
+        names = ("b", "kv_block", "kv_first", "kv_len", "q_first", "q_len")
+        return ", ".join(n if n in self._located else "_" for n in names)
+
+    @property
+    def places_queries_at_end(self) -> bool:
+        return self.ends_meet and self._uses("q_offset", "q_idx", "q_lo", "q_hi")
+
+    @property
+    def uses_total_q(self) -> bool:
+        return self._uses("total_q")
+
+    @property
+    def uses_total_kv(self) -> bool:
+        return self._uses("total_kv")
 
     @property
     def uses_q_row(self) -> bool:
@@ -134,7 +176,8 @@ class WalkPlan(_Uses):
     """A walk whose tests run in a kernel of their own, once for all programs that share it.
 
     That kernel writes `results` (the ends of the tile ranges) for each block of the stationary
-    side, [batch, heads, blocks, results] without the axes that the walk does not depend on.
+    side, [batch, heads, blocks, results] without the axes that the walk does not depend on. Blocks
+    of packed sequences stand behind each other as those of one.
     """
 
     program_lines: tuple[str, ...]
@@ -143,21 +186,13 @@ class WalkPlan(_Uses):
     by_batch: bool
     by_head: bool
     uses: frozenset[str]
-
-    @property
-    def uses_query_blocks(self) -> bool:
-        return self.uses_q_start or self.by_batch or self.by_head
-
-    @property
-    def uses_key_blocks(self) -> bool:
-        return self.uses_kv_start or self.by_batch or self.by_head
+    ends_meet: bool
 
     @property
     def place_lines(self) -> list[str]:
         """Lines that take `program` apart."""
         lines = ["h = program // blocks % heads"] if self.by_head else []
-        if self.by_batch:
-            lines.append("b = program // blocks" + (" // heads" if self.by_head else ""))
+        lines.append("matrix = program // blocks" + (" // heads" if self.by_head else ""))
         if self._uses("kv_h"):
             lines.append("kv_h = h // (heads // kv_heads)")
         return lines
@@ -170,13 +205,14 @@ class WalkPlan(_Uses):
             for i, result in enumerate(self.results)
         ]
 
-    def load_steps(self, block: str) -> tuple[WalkStep, ...]:
-        """What a program that holds block `block` does instead of walking."""
+    @property
+    def load_steps(self) -> tuple[WalkStep, ...]:
+        """What the program of a slot does instead of walking."""
         row = {
-            (True, True): f"(b * heads + h) * blocks + {block}",
-            (True, False): f"b * blocks + {block}",
-            (False, True): f"h * blocks + {block}",
-            (False, False): block,
+            (True, True): "(matrix * heads + h) * blocks + slot",
+            (True, False): "matrix * blocks + slot",
+            (False, True): "h * blocks + slot",
+            (False, False): "slot",
         }[self.by_batch, self.by_head]
         lines = [f"walk = walk_ptr + ({row}) * {len(self.results)}"]
         least = "0"
@@ -187,9 +223,27 @@ class WalkPlan(_Uses):
             least = result
         return tuple(WalkStep(line) for line in lines)
 
-    def programs(self, blocks: str) -> str:
+    @property
+    def programs(self) -> str:
         """How many there are, as the launcher computes it."""
-        return f"{blocks}{' * heads' * self.by_head}{' * batch' * self.by_batch}"
+        return f"blocks{' * heads' * self.by_head}{' * batch' * self.by_batch}"
+
+
+@dataclass(frozen=True)
+class TabulatePlan:
+    """A kernel that fills a table by distance: `lines` compute `entry` for a vector `gap`."""
+
+    program_lines: tuple[str, ...]
+    lines: tuple[str, ...]
+    entry: str
+
+    @property
+    def uses(self) -> frozenset[str]:
+        return words([*self.program_lines, *self.lines, self.entry])
+
+    @property
+    def uses_kv_h(self) -> bool:
+        return "kv_h" in self.uses
 
 
 @dataclass(frozen=True)
@@ -214,6 +268,27 @@ class KernelPlan(_Uses):
     sink: str | None
     row_term: str | None
     uses: frozenset[str]
+    ends_meet: bool
+
+    @property
+    def _located(self) -> frozenset[str]:
+        own = {"q_first", "q_len", "kv_first", "kv_len", "q_block", "kv_block"}
+        return super()._located | own | words(self.epilogue)
+
+    @property
+    def places_queries_at_end(self) -> bool:
+        return self.ends_meet and (super().places_queries_at_end or self.epilogue_uses_q_idx)
+
+    @property
+    def uses_total_q(self) -> bool:
+        # Streamed rows lie in vectors of all rows.
+        return (
+            super().uses_total_q or "total_q" in words(self.epilogue) or self.role.streamed == "q"
+        )
+
+    @property
+    def uses_total_kv(self) -> bool:
+        return super().uses_total_kv or "total_kv" in words(self.epilogue)
 
     @property
     def walk_once(self) -> bool:

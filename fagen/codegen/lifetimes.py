@@ -50,6 +50,7 @@ class Role:
 
 FORWARD = Role("forward", "q", "kv", False)
 QUERY_WALK = Role("query_walk", "q", "kv", False)
+TABULATE = Role("tabulate", "q", "kv", False)
 KEY_WALK = Role("key_walk", "kv", "q", False)
 BACKWARD_DQ = Role("backward_dq", "q", "kv", False)
 BACKWARD_DKDV = Role("backward_dkdv", "kv", "q", True)

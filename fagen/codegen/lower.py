@@ -1,4 +1,4 @@
-"""The variant as the dense kernels see it: fewer names, whole powers multiplied out, and
+"""The variant as kernels see it: fewer names, whole powers multiplied out, and
 comparisons arranged so that what a program holds and what it streams stand on opposite sides."""
 
 from __future__ import annotations
@@ -12,20 +12,35 @@ from fagen.spec.variant import Variant
 
 MOST_FACTORS = 16
 
+_ROW = make("sub", name("q_idx"), name("q_offset"))
+_COLUMN = make("sub", name("kv_idx"), name("kv_offset"))
 _DENSE = {
-    name("q_row"): make("sub", name("q_idx"), name("q_offset")),
-    name("q_token"): make("sub", name("q_idx"), name("q_offset")),
-    name("kv_token"): make("sub", name("kv_idx"), name("kv_offset")),
+    name("q_row"): _ROW,
+    name("q_token"): _ROW,
+    name("kv_token"): _COLUMN,
     name("total_q"): name("q_len"),
     name("total_kv"): name("kv_len"),
+}
+#: Of packed sequences each begins somewhere: `q_first` and `kv_first` are 0 in a dense batch.
+_PACKED = {
+    name("q_row"): _ROW,
+    name("q_token"): make("add", _ROW, name("q_first")),
+    name("kv_token"): make("add", _COLUMN, name("kv_first")),
 }
 
 
 def dense(variant: Variant) -> Variant:
-    """The variant with packed positions written as rows and columns of one dense batch.
+    """The variant with packed positions written as rows and columns of one dense batch."""
+    return _lowered(variant, _DENSE)
 
-    Kernels get a bool parameter as an int: Triton's interpreter takes no bools.
-    """
+
+def packed(variant: Variant) -> Variant:
+    """The variant as the kernels see it, whose sequences may begin anywhere in packed rows."""
+    return _lowered(variant, _PACKED)
+
+
+def _lowered(variant: Variant, positions: dict[Expr, Expr]) -> Variant:
+    """Kernels get a bool parameter as an int: Triton's interpreter takes no bools."""
     flags = {
         name(p.name, "bool"): make("gt", name(p.name), const(0))
         for p in variant.parameters
@@ -33,7 +48,7 @@ def dense(variant: Variant) -> Variant:
     }
 
     def change(node: Expr) -> Expr:
-        return lower_powers(substitute(substitute(node, _DENSE), flags))
+        return lower_powers(substitute(substitute(node, positions), flags))
 
     return replace(
         variant,

@@ -6,13 +6,16 @@ import textwrap
 from dataclasses import dataclass
 from functools import cached_property
 
-from fagen.codegen.autograd_text import AutogradText
+from fagen.codegen.autograd_text import ENDS, AutogradText, operands_of
 from fagen.codegen.call_text import CallText, docstring
 from fagen.codegen.configs import ROLES, ConfigRow, rows_of
+from fagen.codegen.defaults import default_sizes, launcher_operands
 from fagen.codegen.kernel_plan import words
 from fagen.codegen.kernel_text import KernelText
+from fagen.codegen.layout import braced
+from fagen.codegen.lower import dense
 from fagen.codegen.plan import ModulePlan
-from fagen.codegen.reference_text import ReferenceText, default_operands, default_sizes
+from fagen.codegen.reference_text import ReferenceText
 from fagen.codegen.torch_text import torch_lines
 from fagen.spec.expr import names_in
 from fagen.spec.names import INDEX_OF_DIMENSION
@@ -70,20 +73,53 @@ class ModuleText:
         return self.kernel("dq")
 
     @property
+    def tabulate(self) -> KernelText | None:
+        return None if self.plan.tabulate is None else self.kernel("tabulate")
+
+    @property
+    def tabulate_operands(self) -> list[str]:
+        """The variant's inputs that the table by distance is made of."""
+        used = words(self.kernel("tabulate").launch_values)
+        return [name for name in self._inputs if name in used]
+
+    @property
+    def tabulate_sizes(self) -> list[str]:
+        """Lines for the head counts that its launch needs beside `heads`."""
+        used = words(self.kernel("tabulate").launch_values)
+        return ["kv_heads = k.shape[1]"] if "kv_heads" in used else []
+
+    @property
+    def tabulate_signature(self) -> list[str]:
+        names = ["q", *(["k"] if self.tabulate_sizes else []), *self.tabulate_operands]
+        return braced("def by_distance(", [*names, "gap_first", "gaps"], "):")
+
+    @property
+    def tabulate_call(self) -> list[str]:
+        """A launcher's lines that make the table."""
+        names = ["q", *(["k"] if self.tabulate_sizes else []), *self.tabulate_operands]
+        ends = ["q_offset", "kv_offset", "max_seqlen_q", "max_seqlen_k", "cu_seqlens_q is not None"]
+        return [
+            *braced("gap_first, gaps = gap_range(", ends, ")"),
+            *braced("tabulated = by_distance(", [*names, "gap_first", "gaps"], ")"),
+        ]
+
+    @property
+    def _inputs(self) -> list[str]:
+        return [*(t.name for t in self.tables), *(p.name for p in self.parameters)]
+
+    @property
     def query_walk(self) -> WalkText | None:
         plan = self.plan.query_walk
         if plan is None:
             return None
-        programs = plan.programs("triton.cdiv(q_len, config.BLOCK_M)")
-        return WalkText(self.kernel("query_walk"), programs, len(plan.results))
+        return WalkText(self.kernel("query_walk"), plan.programs, len(plan.results))
 
     @property
     def key_walk(self) -> WalkText | None:
         plan = self.plan.key_walk
         if plan is None:
             return None
-        programs = plan.programs("triton.cdiv(kv_len, config.BLOCK_N)")
-        return WalkText(self.kernel("key_walk"), programs, len(plan.results))
+        return WalkText(self.kernel("key_walk"), plan.programs, len(plan.results))
 
     @property
     def name(self) -> str:
@@ -108,11 +144,11 @@ class ModuleText:
 
     @cached_property
     def autograd(self) -> AutogradText:
-        return AutogradText(self.plan.variant)
+        return AutogradText(self.plan)
 
     @cached_property
     def dense(self) -> ReferenceText:
-        return ReferenceText(self.plan.variant, self.plan.lowered)
+        return ReferenceText(self.plan.variant, dense(self.plan.variant))
 
     @property
     def runtime_ints(self) -> list[str]:
@@ -182,11 +218,25 @@ class ModuleText:
             f"{t.name}: torch.Tensor | None" if t.default is not None else f"{t.name}: torch.Tensor"
             for t in self.tables
         ]
-        return tables + [f"{p.name}: {p.type}" for p in self.parameters]
+        ends = [f"{name}: torch.Tensor | None" for name in ENDS]
+        lengths = [f"{name}: int" for name in self.plan.lengths]
+        return [*tables, *ends, *(f"{p.name}: {p.type}" for p in self.parameters), *lengths]
 
     @property
     def operator_names(self) -> list[str]:
-        return [t.name for t in self.tables] + [p.name for p in self.parameters]
+        return operands_of(self.plan)
+
+    @property
+    def dense_operands(self) -> list[str]:
+        """What `attention` passes for them."""
+        dense = dict.fromkeys(ENDS, "None")
+        dense |= {"max_seqlen_q": "q.shape[2]", "max_seqlen_k": "k.shape[2]"}
+        return [dense.get(name, name) for name in self.operator_names]
+
+    @property
+    def packed_operands(self) -> list[str]:
+        """What `attention_varlen` passes for them."""
+        return self.operator_names
 
     @property
     def forward_shapes(self) -> list[str]:
@@ -246,7 +296,7 @@ class ModuleText:
         lines = []
         for t in self.tables:
             if t.default is not None:
-                sizes = default_operands(self.plan.variant, t)
+                sizes = launcher_operands(self.plan.variant, t)
                 lines.append(f"if {t.name} is None:")
                 lines.append(f"    {t.name} = made_once(default_{t.name}, {sizes}q.device)")
             if t.shape:

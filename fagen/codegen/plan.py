@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from fagen.analysis.axes import axes_of
 from fagen.analysis.derivative import derivative
+from fagen.analysis.distance import TABULATED, tabulate
 from fagen.analysis.equivalent import congruent
 from fagen.analysis.linear import both
 from fagen.analysis.products import product_of
-from fagen.analysis.ranges import Range, declared_ranges
+from fagen.analysis.ranges import FLOAT, SATURATED, Range, declared_ranges, range_of
 from fagen.analysis.rewrites import ORIGIN, TileScore, in_terms_of_qk, tile_score
 from fagen.analysis.walk import KEYS, QUERIES, Stream, Test, Walk, plan_walk
 from fagen.codegen.configs import Visits
-from fagen.codegen.kernel_plan import KernelPlan, Loop, WalkPlan, words
+from fagen.codegen.defaults import LONGEST, default_sizes
+from fagen.codegen.kernel_plan import KernelPlan, Loop, TabulatePlan, WalkPlan, words
 from fagen.codegen.lifetimes import (
     BACKWARD_DKDV,
     BACKWARD_DQ,
     FORWARD,
     KEY_WALK,
     QUERY_WALK,
+    TABULATE,
     Lifetime,
     Role,
 )
-from fagen.codegen.lower import dense, separated
+from fagen.codegen.lower import packed, separated
 from fagen.codegen.schedule import Scheduler
 from fagen.codegen.triton_text import OWN_FUNCTIONS
-from fagen.codegen.walk_lines import WalkLines, loop_header, range_ends
+from fagen.codegen.walk_lines import WalkLines, WalkStep, loop_header, range_ends
 from fagen.spec.expr import (
     LOG2E,
     TRUE,
@@ -36,6 +40,7 @@ from fagen.spec.expr import (
     make,
     name,
     post_order,
+    saturated,
     substitute,
 )
 from fagen.spec.names import Axes
@@ -56,13 +61,24 @@ class ModulePlan:
     tile: TileScore
     slope: Expr
     walks: dict[str, Walk] = field(hash=False)
+    tabulate: TabulatePlan | None = None
 
     @property
     def own_functions(self) -> frozenset[str]:
         used = self.forward.uses | self.dkdv.uses | self.dq.uses
         for walk in (self.query_walk, self.key_walk):
             used |= frozenset() if walk is None else walk.uses
+        used |= frozenset() if self.tabulate is None else self.tabulate.uses
         return frozenset(OWN_FUNCTIONS) & (used | words(self.forward.epilogue))
+
+    @property
+    def lengths(self) -> list[str]:
+        """What launchers need to know of the longest sequence, for tables that they make."""
+        variant = self.variant
+        made = [default_sizes(variant, t) for t in variant.tensors if t.default is not None]
+        sizes = {size for table in made for size in table}
+        everything = self.tabulate is not None
+        return [longest for size, longest in LONGEST.items() if everything or size in sizes]
 
     @property
     def visits(self) -> Visits:
@@ -94,9 +110,12 @@ class ModulePlan:
 
 
 def plan_module(variant: Variant) -> ModulePlan:
-    """Every decision for the dense kernels of partition fa2."""
-    lowered = dense(variant)
-    declared = declared_ranges(lowered)
+    """Every decision for the kernels of partition fa2."""
+    lowered = packed(variant)
+    tabulation = tabulate(lowered)
+    if tabulation is not None:
+        lowered = tabulation.variant
+    declared = declared_ranges(lowered) | {f"{TABULATED}[]": SATURATED}
     tile = tile_score(lowered, declared)
     slope = in_terms_of_qk(derivative(lowered.score, SCORE))
     by_keys = plan_walk(lowered, KEYS, declared)
@@ -115,7 +134,15 @@ def plan_module(variant: Variant) -> ModulePlan:
         tile=tile,
         slope=slope,
         walks={"forward": by_keys, "dkdv": by_queries, "dq": by_keys},
+        tabulate=None if tabulation is None else build.tabulate(tabulation.entry),
     )
+
+
+def _corners(steps: Iterable[WalkStep], stream: Stream) -> set[str]:
+    """What the template adds to the lines of tests: the corners of streamed tiles."""
+    tests = [s.narrowing for s in steps if s.narrowing is not None]
+    found = {str(stream.offset)} if any(t.uses_lo or t.uses_hi for t in tests) else set()
+    return found | ({str(stream.length)} if any(t.uses_hi for t in tests) else set())
 
 
 @dataclass
@@ -134,6 +161,18 @@ class _Builder:
             fast=self.variant.accuracy == "fast",
         )
 
+    def tabulate(self, entry: Expr) -> TabulatePlan:
+        """A kernel that writes `entry` for every distance, kept finite as `SATURATED` says."""
+        scheduler = self._scheduler(TABULATE)
+        if range_of(self.declared, entry) == FLOAT:
+            entry = saturated(entry)
+        lines, texts = scheduler.emit([("entry", entry)])
+        return TabulatePlan(
+            program_lines=tuple(scheduler.hoisted.get(Lifetime.PROGRAM, ())),
+            lines=tuple(lines.get(Lifetime.TILE, ())),
+            entry=texts["entry"],
+        )
+
     def walk(self, role: Role, walk: Walk) -> WalkPlan | None:
         """The walk as a kernel of its own, if it tests tiles; others are a few scalar steps."""
         if not any(isinstance(step, Test) for step in walk.steps):
@@ -150,7 +189,8 @@ class _Builder:
             results=range_ends(walk),
             by_batch="b" in lines.axes,
             by_head="h" in lines.axes,
-            uses=words(texts),
+            uses=words(texts) | _corners(steps, walk.stream),
+            ends_meet=self.variant.position == "end",
         )
 
     def kernel(
@@ -159,10 +199,7 @@ class _Builder:
         own = QUERIES if role.stationary == "q" else KEYS
         scheduler = self._scheduler(role)
         walk_lines = WalkLines(scheduler, walk)
-        if mapped is None:
-            printed_walk = tuple(walk_lines.print())
-        else:
-            printed_walk = mapped.load_steps(f"{own.axis}_start // {own.block}")
+        printed_walk = tuple(walk_lines.print()) if mapped is None else mapped.load_steps
         post_scale = self._post_scale(scheduler)
         loops = tuple(
             self._loop(scheduler, walk, masked, post_scale, backward=backward, own=own)
@@ -196,6 +233,7 @@ class _Builder:
             sink=sink,
             row_term=row_term,
             uses=words(texts),
+            ends_meet=self.variant.position == "end",
         )
 
     def _anchored(self, node: Expr, own: Stream) -> Expr:

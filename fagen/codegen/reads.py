@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fagen.analysis.distance import TABULATED
 from fagen.analysis.linear import both
 from fagen.analysis.ranges import Range, range_of
 from fagen.spec.expr import Expr, const, kernel_node, make, name, rebuild, with_args
@@ -31,6 +32,9 @@ def lower_reads(root: Expr, tensors: Mapping[str, Tensor], declared: Mapping[str
         row = _row_of(str(node.value), args[:-1])
         last = args[-1] if args else const(0)
         guards = [_guard(tensor_of, i, index, declared) for i, index in enumerate(args)]
+        if node.value == TABULATED:
+            # Its launcher makes room for every distance within a tile.
+            guards = []
         return kernel_node("load", (row, last, both(*guards)), str(node.value), node.type)
 
     return rebuild(root, change)
@@ -47,8 +51,7 @@ def _row_of(tensor: str, indices: tuple[Expr, ...]) -> Expr:
 
 def _size(tensor: Tensor, axis: int) -> Expr:
     size = tensor.shape[axis]
-    aliases = {"total_q": "q_len", "total_kv": "kv_len"}
-    return const(size) if isinstance(size, int) else name(aliases.get(size, size))
+    return const(size) if isinstance(size, int) else name(size)
 
 
 def _guard(tensor: Tensor, axis: int, index: Expr, declared: Mapping[str, Range]) -> Expr:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from fagen.analysis.axes import axes_of
 from fagen.codegen.arguments import free_dimensions
+from fagen.codegen.defaults import reference_operands
 from fagen.codegen.kernel_plan import words
 from fagen.codegen.torch_text import torch_lines
 from fagen.spec.expr import TRUE, Expr, names_in
-from fagen.spec.names import DIMENSIONS
-from fagen.spec.variant import SCORE, Tensor, Variant
+from fagen.spec.variant import SCORE, Variant
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class ReferenceText:
         lines = []
         for t in self.variant.tensors:
             if t.default is not None:
-                sizes = default_operands(self.variant, t)
+                sizes = reference_operands(self.variant, t)
                 lines.append(f"if {t.name} is None:")
                 lines.append(f"    {t.name} = default_{t.name}({sizes}q.device)")
         return lines + [f"{free} = {value}" for free, value in self._free()]
@@ -96,16 +96,3 @@ class ReferenceText:
     def sink(self) -> str | None:
         outputs = self._outputs()
         return torch_lines(outputs)[1]["sink"] if "sink" in outputs else None
-
-
-def default_operands(variant: Variant, tensor: Tensor) -> str:
-    """What a caller with one dense sequence passes for `default_sizes`, each with its comma."""
-    dense = {"total_q": "q_len", "total_kv": "kv_len"}
-    return "".join(f"{dense.get(n, n)}, " for n in default_sizes(variant, tensor))
-
-
-def default_sizes(variant: Variant, tensor: Tensor) -> list[str]:
-    """The lengths and parameters that the default of a table needs."""
-    assert tensor.default is not None
-    used = {str(s) for s in tensor.shape if isinstance(s, str)} | names_in(tensor.default)
-    return [n for n in (*DIMENSIONS, *(p.name for p in variant.parameters)) if n in used]

@@ -57,6 +57,14 @@ def module_text(plan: ModulePlan) -> ModuleText:
     walks = _environment().get_template("fa2/walk_kernel.jinja").module
     keys, queries = plan.walks["forward"].stream, plan.walks["dkdv"].stream
     bodies = {}
+    if plan.tabulate:
+        bodies["tabulate"] = (
+            _environment()
+            .get_template("fa2/tabulate.jinja")
+            .module.tabulate(  # type: ignore[attr-defined]
+                plan.tabulate
+            )
+        )
     if plan.query_walk:
         bodies["query_walk"] = walks.walk_of_queries(plan.query_walk, keys)  # type: ignore[attr-defined]
     bodies |= {
@@ -68,7 +76,7 @@ def module_text(plan: ModulePlan) -> ModuleText:
         bodies["key_walk"] = walks.walk_of_keys(plan.key_walk, queries)  # type: ignore[attr-defined]
     if plan.dq.trains_qk:
         bodies["dq"] = backward.dq(plan.dq, keys)  # type: ignore[attr-defined]
-    kernels = tuple(_kernel(role, str(body), plan.variant) for role, body in bodies.items())
+    kernels = tuple(_kernel(role, str(body), plan.lowered) for role, body in bodies.items())
     return ModuleText(plan, __version__, kernels, HASH_PLACE)
 
 

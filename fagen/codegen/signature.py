@@ -20,8 +20,9 @@ _TABLES = {
     "float16": "fp16", "bfloat16": "bf16", "float32": "fp32",
 }  # fmt: skip
 _SCALARS = {"int": "i32", "float": "fp32", "bool": "i32"}
-#: Per-row vectors, always float32; every other pointer is a matrix or a table.
-_VECTORS = ("lse", "dlse", "row_state")
+#: Always float32: per-row vectors and the table by distance; others are matrices or tables.
+_VECTORS = ("lse", "dlse", "row_state", "tabulated")
+_INTS = ("walk", "cu_seqlens_q", "cu_seqlens_k")
 
 
 def signature(kernel: KernelText, variant: Variant, dtype: Dtype) -> dict[str, str]:
@@ -35,7 +36,7 @@ def signature(kernel: KernelText, variant: Variant, dtype: Dtype) -> dict[str, s
         pointer = argument.name.removesuffix("_ptr")
         if pointer == argument.name:
             types[argument.name] = parameters.get(pointer, "fp32" if pointer == "scale" else "i32")
-        elif pointer == "walk":
+        elif pointer in _INTS:
             types[argument.name] = "*i32"
         elif pointer in _VECTORS:
             types[argument.name] = "*fp32"
@@ -47,7 +48,7 @@ def signature(kernel: KernelText, variant: Variant, dtype: Dtype) -> dict[str, s
 def constexprs(
     kernel: KernelText, row: ConfigRow, head_dim: int, head_dim_v: int, *, fast_tanh: bool
 ) -> dict[str, object]:
-    """The value of each compile-time argument; a loss through lse is taken to exist."""
+    """The value of each compile-time argument; a dense call with a loss through lse."""
     values: dict[str, object] = {
         "HEAD_DIM": head_dim,
         "HEAD_DIM_V": head_dim_v,
@@ -56,6 +57,7 @@ def constexprs(
         "BLOCK_M": row.block_m,
         "BLOCK_N": row.block_n,
         "MASKED_STAGES": min(row.num_stages, 2),
+        "PACKED": False,
         "HAS_DLSE": True,
         "FAST_TANH": fast_tanh,
     }

@@ -22,6 +22,12 @@ behind a `static: true` flag leaves nothing behind.
 What is promised of a table, `nondecreasing: true` and `range: [lo, hi]`, is taken on trust: it
 decides which keys are visited and which reads need no guard. With `FAGEN_CHECK=1` in the
 environment every call checks it, outside of `torch.compile`, and waits for the device to do so.
+
+What a score or a table holds where the mask is false, NaN and infinity included, changes nothing.
+The rows of q, k, v and of the output's gradient are multiplied whole, as in every attention: a NaN
+or an infinity in one of them reaches what shares a tile with it, whatever the mask says. Scores are
+kept in float32, and the backward takes probabilities from them and from lse again: past a magnitude
+of about 1e5 their gradients lose digits, past 1e7 they are not to be used.
 """
 
 _EXPANSIONS = """\

@@ -6,7 +6,7 @@ Plain data: nothing here imports torch, so that a build can plan a verification 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from fagen.spec.expr import names_in, tensors_in
 from fagen.spec.names import DIMENSIONS
@@ -37,7 +37,9 @@ class Case:
     `loss`: which outputs the gradient comes through; "sum" gives an expanded (stride 0) gradient.
     `check`: "attention" compares with float64; "deterministic" runs twice, bit for bit; "merge"
     and "split" try the public merge; "reference" the module's own dense function. `values` gives
-    (name, value) of parameters, in place of those of `parameters`, and of free lengths.
+    (name, value) of parameters, in place of those of `parameters`, and of free lengths. `lengths`
+    are (q_len, kv_len) of sequences to pack; batch, q_len and kv_len are then their number and the
+    longest.
     """
 
     name: str
@@ -59,7 +61,13 @@ class Case:
     check: Check = "attention"
     scale: float | None = None
     deterministic_fill: bool = False
+    lengths: tuple[tuple[int, int], ...] | None = None
     values: tuple[tuple[str, int | float | bool], ...] = ()
+
+
+def _packed(name: str, lengths: tuple[tuple[int, int], ...], **rest: Any) -> Case:
+    q_len, kv_len = (max(sizes) for sizes in zip(*lengths, strict=True))
+    return Case(name, len(lengths), q_len=q_len, kv_len=kv_len, lengths=lengths, **rest)
 
 
 _CORE = (
@@ -93,6 +101,11 @@ _CORE = (
     Case("sum of the output", loss="sum", q_len=33, kv_len=49, heads=1, tables="default"),
     Case("backward twice", check="deterministic", q_len=33, kv_len=35, parameters="half"),
     Case("merge", check="merge", heads=1, q_len=9, kv_len=9),
+    _packed("packed sequences", ((0, 5), (33, 33), (1, 9), (0, 0), (50, 41), (16, 16), (17, 0)),
+            parameters="five"),
+    _packed("packed half precision, NaN beyond every end", ((35, 50), (0, 7), (49, 33)),
+            dtype="float16", layout="nan_padded", parameters="half", tiles=WIDE_ROWS,
+            tables="starts"),
 )  # fmt: skip
 
 _MORE = (
@@ -138,7 +151,7 @@ def cases_for(variant: Variant, device: Literal["cpu", "cuda"], level: Level) ->
     chosen = list(_CORE + (_MORE if level == "full" else ()))
     if device == "cuda":
         chosen += [_in_bfloat16(c) for c in chosen if c.dtype == "float16"]
-        chosen += _LARGE if level == "full" else _LARGE[:3]
+        chosen += _LARGE if level == "full" else _LARGE[:4]
     return tuple(c for c in chosen if c.check != "split" or splits(variant))
 
 
@@ -172,6 +185,8 @@ _LARGE = [
          head_dim_v=64, dtype="float16", tiles=None, parameters="half"),
     Case("large, NaN beyond every end", heads=4, kv_heads=2, q_len=515, kv_len=1027, head_dim=128,
          head_dim_v=128, dtype="bfloat16", tiles=None, layout="nan_padded", tables="nan_padded"),
+    _packed("packed, large", ((517, 517), (0, 64), (1000, 1027), (1, 333), (64, 64), (300, 190)),
+            heads=4, kv_heads=2, head_dim=128, head_dim_v=128, dtype="bfloat16", tiles=None),
     Case("large float32", heads=2, kv_heads=1, q_len=777, kv_len=1003, head_dim=64, head_dim_v=64,
          tiles=None, parameters="half"),
     Case("large scores, large", heads=4, kv_heads=4, q_len=1024, kv_len=1024, head_dim=128,

@@ -13,6 +13,7 @@ from fagen.verify.cases import Case
 from fagen.verify.dense import dense
 from fagen.verify.inputs import Inputs, draw
 from fagen.verify.judge import judge
+from fagen.verify.packed import packed_attention
 from fagen.verify.poison import filled_by_torch, poisoned
 from fagen.verify.report import CaseResult
 from fagen.verify.yardstick import LARGEST_TILE, budget
@@ -26,6 +27,14 @@ def run_case(
 ) -> CaseResult:
     """The case's result; an exception of the module propagates."""
     started = time.perf_counter()
+    if case.lengths is not None:
+        measures, message = packed_attention(
+            variant, module, case, device, seed, _configuration(module, case)
+        )
+        return CaseResult(
+            case.name, "wrong" if message else "ok", measures, message,
+            time.perf_counter() - started,
+        )  # fmt: skip
     inputs = draw(variant, case, device, seed)
     if case.check == "merge":
         measures, message = (), _merge_fault(module, case, device, seed)

@@ -73,10 +73,10 @@ def draw(variant: Variant, case: Case, device: str, seed: int) -> Inputs:
         top = (q @ k.repeat_interleave(group, 1).mT).abs().max() * abs(setting.scale)
         q = q * (case.magnitude / top)
     exact = (q.to(device), k.to(device), v.to(device), grad_out.to(device), grad_lse.to(device))
-    return Inputs(setting, exact, _laid_out(exact, case), keywords)
+    return Inputs(setting, exact, laid_out(exact, case), keywords)
 
 
-def _laid_out(exact: Five, case: Case) -> Five:
+def laid_out(exact: Five, case: Case) -> Five:
     dtype = getattr(torch, case.dtype)
     q, k, v, grad_out = (x.to(dtype) for x in exact[:4])
     layout = case.layout

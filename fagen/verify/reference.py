@@ -17,10 +17,23 @@ CHUNK_ELEMENTS = 2**25
 
 
 @dataclass(frozen=True)
+class Place:
+    """Where one of several packed sequences lies: which it is, and its first rows."""
+
+    sequence: int
+    sequences: int
+    q_first: int
+    kv_first: int
+    total_q: int
+    total_kv: int
+
+
+@dataclass(frozen=True)
 class Setting:
     """One call of a variant: its sizes, offsets, parameters and tables, all bound.
 
-    `scale` multiplies q.k; `bindings` holds parameters and the free names of tensor shapes.
+    `scale` multiplies q.k; `bindings` holds parameters and the free names of tensor shapes;
+    `place` is that of a packed sequence, which is then the only one held.
     """
 
     variant: Variant
@@ -31,6 +44,12 @@ class Setting:
     q_offset: int
     kv_offset: int
     device: torch.device
+    place: Place | None = None
+
+    @property
+    def held(self) -> int:
+        """Sequences that q, k and v hold."""
+        return self.sizes["batch"] if self.place is None else 1
 
 
 @dataclass(frozen=True)
@@ -52,11 +71,15 @@ def bind(
     scale: float | None = None,
     q_offset: int | None = None,
     kv_offset: int = 0,
+    place: Place | None = None,
+    totals: tuple[int, int] | None = None,
 ) -> Setting:
     """The call's setting; missing parameters and tensors take their defaults.
 
-    q is [batch, heads, q_len, head_dim], k is [batch, kv_heads, kv_len, head_dim]. Raises
-    ValueError for a missing or unknown table and for a table whose shape does not fit.
+    q is [batch, heads, q_len, head_dim], k is [batch, kv_heads, kv_len, head_dim]; of a packed
+    sequence at `place` they are a batch of one, and tables end where it does; `totals` are total_q
+    and total_kv where they are not q_len and kv_len. Raises ValueError for a missing or unknown
+    table and for a table whose shape does not fit.
     """
     sizes = {
         "batch": q.shape[0],
@@ -68,6 +91,10 @@ def bind(
         "total_q": q.shape[2],
         "total_kv": k.shape[2],
     }
+    if place is not None:
+        sizes["batch"], totals = place.sequences, (place.total_q, place.total_kv)
+    if totals is not None:
+        sizes["total_q"], sizes["total_kv"] = totals
     bindings: dict[str, int | float | bool] = {p.name: p.default for p in variant.parameters}
     _refuse_unknown("parameter", parameters or {}, bindings)
     bindings.update(parameters or {})
@@ -80,7 +107,9 @@ def bind(
         scale = float(evaluate(variant.scale, {**sizes, **bindings}, {}))
     if q_offset is None:
         q_offset = sizes["kv_len"] - sizes["q_len"] if variant.position == "end" else 0
-    setting = Setting(variant, sizes, bindings, given, scale, q_offset, kv_offset, q.device)
+    setting = Setting(
+        variant, sizes, bindings, given, scale, q_offset, kv_offset, q.device, place
+    )  # fmt: skip
     return replace(setting, tensors={**given, **_defaults(setting)})
 
 
@@ -123,7 +152,7 @@ def blocks(setting: Setting) -> Iterator[Block]:
 
     Without any row there is one empty box, so that autograd still sees a computation.
     """
-    batch, heads, rows = (setting.sizes[n] for n in ("batch", "heads", "q_len"))
+    batch, heads, rows = setting.held, setting.sizes["heads"], setting.sizes["q_len"]
     width = max(1, setting.sizes["kv_len"])
     row_step = max(1, min(rows, CHUNK_ELEMENTS // width))
     head_step = max(1, min(heads, CHUNK_ELEMENTS // (width * row_step)))
@@ -215,17 +244,19 @@ def _index_names(setting: Setting, block: Block) -> dict[str, torch.Tensor | int
     head = run(block.heads.start, block.heads.stop, 1)
     row = run(block.rows.start, block.rows.stop, 2)
     column = run(0, setting.sizes["kv_len"], 3)
+    sequence = run(block.batch.start, block.batch.stop, 0)
+    place = setting.place or Place(0, 1, 0, 0, 0, 0)
     return {
         **setting.sizes,
         **setting.bindings,
-        "b": run(block.batch.start, block.batch.stop, 0),
+        "b": sequence + place.sequence,
         "h": head,
         "kv_h": kv_heads_of(setting, block).view(1, -1, 1, 1),
         "q_row": row,
         "q_idx": row + setting.q_offset,
-        "q_token": row,
+        "q_token": row + place.q_first,
         "kv_idx": column + setting.kv_offset,
-        "kv_token": column,
+        "kv_token": column + place.kv_first,
     }
 
 

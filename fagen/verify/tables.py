@@ -60,10 +60,13 @@ def draw_tables(
 ) -> dict[str, torch.Tensor]:
     """A table for every tensor of the variant, on the CPU; with `tables="default"` only for those
     without a default."""
+    totals = (case.q_len, case.kv_len)
+    if case.lengths is not None:
+        totals = sum(q for q, _ in case.lengths), sum(kv for _, kv in case.lengths)
     sizes = {
         "batch": case.batch, "heads": case.heads, "kv_heads": case.kv_heads,
         "q_len": case.q_len, "kv_len": case.kv_len, "head_dim": case.head_dim,
-        "total_q": case.q_len, "total_kv": case.kv_len,
+        "total_q": totals[0], "total_kv": totals[1],
         **{p.name: p.default for p in variant.parameters},
         **parameters,
         **dict.fromkeys(free_names(variant), FREE_LENGTH),

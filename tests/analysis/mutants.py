@@ -27,6 +27,8 @@ CHECKS = {
     "known_scores": ("scores", 1),
     "derivative": ("slopes", 300),
     "ties": ("slopes", 1),
+    "blocks": ("blocks", 300),
+    "equivalent": ("blocks", 300),
 }
 
 
@@ -124,7 +126,21 @@ LINEAR = [
     ("segments", "-(-self.constant // common)", "self.constant // common"),
 ]  # fmt: skip
 
+EQUIVALENT = [
+    ("equivalent", 'make("mod", x, const(value + 1))', 'make("mod", x, const(value))'),
+    ("equivalent", "_is_power(value + 1)", "True"),
+    ("equivalent", "const(-value)), const(-value))", "const(-value)), const(value))"),
+    ("equivalent", '"mul" if node.op == "shl" else "floordiv"', '"floordiv" if node.op == "shl" else "mul"'),
+    ("equivalent", 'if atom.op != "eq" or', 'if atom.op not in ("eq", "le") or'),
+    ("equivalent", "p if p is equality else substitute", "substitute"),
+]  # fmt: skip
+
 READING = [
+    ("blocks", "shift(found[0], 1)))\n            choices", "shift(found[0], 2)))\n            choices"),
+    ("blocks", "low, high = minimum(low, element), maximum(high, element)", "low, high = low, maximum(high, element)"),
+    ("blocks", "low, high = minimum(low, element), maximum(high, element)", "low, high = minimum(low, element), high"),
+    ("blocks", "choose(few, low, const(int(least)))", "low"),
+    ("blocks", "choose(few, high, const(int(greatest)))", "high"),
     ("reader", "found if coefficient > 0 else (found[1], found[0])", "found"),
     ("reader", "mul(self._at_least_zero(a[0]), self._at_least_zero(b[0]))", "mul(a[0], b[0])"),
     ("reader", "self._nonnegative(node.args[0]) and self._nonnegative(node.args[1])", "self._nonnegative(node.args[0])"),
@@ -151,7 +167,7 @@ READING = [
     ("reader", 'both(compare("ge", found[0], const(0)), compare("lt", found[1], size))', 'compare("ge", found[0], const(0))'),
     ("reader", 'both(compare("ge", found[0], const(0)), compare("lt", found[1], size))', 'compare("lt", found[1], size)'),
     ("reader", 'compare("lt", found[1], size)', 'compare("le", found[1], size)'),
-    ("reader", "if tensor is None or not tensor.nondecreasing or", "if tensor is None or"),
+    ("reader", "if tensor is None or not self.is_in_order(node) or", "if tensor is None or"),
     ("reader", "return negate(must), negate(may)\n        if", "return negate(may), negate(must)\n        if"),
     ("reader", "either(both(may, yes[0]), both(negate(must), no[0]))", "either(both(must, yes[0]), both(negate(may), no[0]))"),
     ("reader", "either(both(must, yes[1]), both(negate(may), no[1]), both(yes[1], no[1]))", "either(both(may, yes[1]), both(negate(may), no[1]))"),
@@ -251,6 +267,7 @@ DERIVATIVE = [
 
 FAULTS = {
     "walk": WALK,
+    "equivalent": EQUIVALENT,
     "segments": SEGMENTS,
     "linear": LINEAR,
     "reading": READING,

@@ -22,7 +22,7 @@ PARAMETERS = {
 OWN = {
     "neighborhood_2d": {"width": 16, "height": 13, "kernel": 5},
     "sliding_tile_2d": {"width": 4, "height": 4},
-    "sliding_tile_3d": {"width": 3, "height": 2, "frames": 3},
+    "sliding_tile_3d": {"tile_size": 4, "width": 4, "height": 4, "frames": 4},
 }
 
 
@@ -71,9 +71,7 @@ def _sinks(values: np.random.Generator, known: dict) -> dict[str, np.ndarray]:
 
 def _blocks(values: np.random.Generator, known: dict) -> dict[str, np.ndarray]:
     count = -(-known["kv_len"] // known["block"])
-    live = values.random((BATCH, HEADS, count, count)) < 0.3
-    near = np.abs(np.subtract.outer(np.arange(count), np.arange(count))) <= 1
-    return {"live": live & near | np.eye(count, dtype=bool)}
+    return {"live": values.random((BATCH, HEADS, count, count)) < 0.3}
 
 
 def _tree(values: np.random.Generator, known: dict) -> dict[str, np.ndarray]:

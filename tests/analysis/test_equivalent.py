@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import blocks
 import pytest
 from drawing import sources
-from grammar import KV, B, Grammar, Q, table
+from grammar import KV, B, Q, table
 from hypothesis import given, settings
-from scene import draw_scene
 
-from fagen.analysis.equivalent import arithmetic, congruent, solvable
+from fagen.analysis.equivalent import arithmetic, congruent
 from fagen.spec.expr import Expr, const, make
 from fagen.spec.text import to_text
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(sources)
 def test_the_same_pairs(rng) -> None:
-    scene, mask = draw_scene(rng), Grammar(rng).mask()
-    equal = make("eq", table("doc", B, Q), table("doc", B, KV))
-    for whole in (mask, make("and", equal, mask), make("or", make("and", mask, equal), mask)):
-        for axis in ("q", "kv"):
-            assert (scene.grid(whole) == scene.grid(solvable(whole, axis))).all(), whole
+    blocks.check_equivalent(rng)
+
+
+@settings(max_examples=200)
+@given(sources)
+def test_tables_of_blocks_are_walked_soundly(rng) -> None:
+    blocks.check_blocks(rng)
 
 
 @pytest.mark.parametrize(

@@ -5,17 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fagen.bench.cases import (
-    SHAPES,
-    VARIANTS,
-    Problem,
-    Sizes,
-    case_of,
-    dense_reference,
-    parse_problem,
-)
+from fagen.bench.cases import VARIANTS, case_of, dense_reference
 from fagen.bench.correctness import relative_error, truths
 from fagen.bench.peers import flex, flex_block_mask
+from fagen.bench.problem import SHAPES, Problem, Sizes, parse_problem
 
 SMALL = Problem(2, 4, 2, 200, 32)
 SIZES = Sizes(window=50, prefix=30)

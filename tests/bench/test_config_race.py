@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from fagen.bench.cases import Problem
 from fagen.bench.config_race import (
     RACED,
     Candidate,
@@ -19,6 +18,7 @@ from fagen.bench.config_race import (
     winners,
 )
 from fagen.bench.modules import parse_configs
+from fagen.bench.problem import Problem
 
 HERE = Path(__file__).parent
 SMALL = {"BLOCK_M": 64, "BLOCK_N": 64, "num_warps": 4, "num_stages": 2}

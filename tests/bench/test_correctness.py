@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from fagen.bench.cases import SHAPES, Problem
 from fagen.bench.correctness import (
     peer_errors,
     reference_errors,
@@ -18,6 +17,7 @@ from fagen.bench.correctness import (
 )
 from fagen.bench.modules import import_module
 from fagen.bench.peers import Contestant
+from fagen.bench.problem import SHAPES, Problem
 
 PLAIN = import_module(Path(__file__).parent / "plain_causal.py")
 PROBLEM = Problem(2, 4, 2, 250, 16)

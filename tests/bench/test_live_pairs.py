@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fagen.bench.cases import Problem, Sizes, case_of
+from fagen.bench.cases import case_of
 from fagen.bench.live_pairs import case_pairs, live_pairs, row_counts, teraflops
+from fagen.bench.problem import Problem, Sizes
 
 LENGTH, WINDOW, PREFIX, SINKS = 1000, 96, 130, 4
 TRIANGLE = LENGTH * (LENGTH + 1) // 2

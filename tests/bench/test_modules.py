@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from fagen.bench.cases import Problem, case_of
+from fagen.bench.cases import case_of
 from fagen.bench.modules import (
     call,
     check_arguments,
@@ -16,6 +16,7 @@ from fagen.bench.modules import (
     import_module,
     parse_configs,
 )
+from fagen.bench.problem import Problem
 
 WIDE = {"BLOCK_M": 128, "BLOCK_N": 64, "num_warps": 8, "num_stages": 3}
 NARROW = {**WIDE, "BLOCK_M": 64}

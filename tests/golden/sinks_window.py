@@ -12,13 +12,15 @@ import triton
 import triton.language as tl
 
 SPEC_HASH = "4c91fdb1aae6"
-CONTENT_HASH = "db653e9d06a6"
+CONTENT_HASH = "0668cc4ff4c7"
 NAMESPACE = f"fagen_sinks_window_{CONTENT_HASH}"
 
 # Triton would compile anew for an int that is 1 or divisible by 16; these never need it.
 RUNTIME_INTS = [
     "n_sink",
     "window",
+    "blocks",
+    "batch",
     "heads",
     "kv_heads",
     "q_len",
@@ -45,9 +47,10 @@ def is_ragged(chunks, width):
 
 
 @triton.jit
-def head_of(ptr, b, h, stride_b, stride_h):
-    """Where the matrix of one sequence and head begins; offsets may pass 2**31 elements."""
-    return ptr + b.to(tl.int64) * stride_b + h.to(tl.int64) * stride_h
+def head_of(ptr, matrix, h, row, stride_b, stride_h, stride_row):
+    """Where a head's rows begin, from `row` on; offsets may pass 2**31 elements."""
+    ptr += matrix.to(tl.int64) * stride_b + h.to(tl.int64) * stride_h
+    return ptr + tl.cast(row, tl.int64) * stride_row
 
 
 @triton.jit
@@ -140,6 +143,41 @@ def accumulate(acc, weights, tile):
 
 
 @triton.jit
+def locate(
+    matrix,
+    slot,
+    length,
+    other_length,
+    cu_seqlens_ptr,
+    other_cu_seqlens_ptr,
+    batch,
+    BLOCK: tl.constexpr,
+    PACKED: tl.constexpr,
+):
+    """Slot `slot` of a launch: its sequence, which block of the sequence it is, and on this and
+    the other side the sequence's first row and its length.
+
+    Packed sequence b owns the blocks from cu_seqlens[b] // BLOCK + b on. They are as many as it
+    needs, or one more: to that one the other side is empty.
+    """
+    if PACKED:
+        b = -1
+        for some in tl.range(0, batch, 128):
+            sequences = some + tl.arange(0, 128)
+            starts = tl.load(cu_seqlens_ptr + sequences, mask=sequences < batch, other=0)
+            before = (sequences < batch) & (starts // BLOCK + sequences <= slot)
+            b += tl.sum(before.to(tl.int32))
+        first = tl.load(cu_seqlens_ptr + b)
+        length = tl.load(cu_seqlens_ptr + b + 1) - first
+        other_first = tl.load(other_cu_seqlens_ptr + b)
+        other_length = tl.load(other_cu_seqlens_ptr + b + 1) - other_first
+        slot -= first // BLOCK + b
+        other_length = tl.where(slot * BLOCK < length, other_length, 0)
+        return b, slot, first, length, other_first, other_length
+    return matrix, slot, 0, length, 0, other_length
+
+
+@triton.jit
 def online_softmax_update(acc, running_max, running_sum, scores, post_scale, v):
     """Fold a tile of base-2 scores [rows, keys] into the state of its rows.
 
@@ -180,6 +218,8 @@ def forward_kernel(
     v_ptr,
     out_ptr,
     lse_ptr,
+    cu_seqlens_q_ptr,
+    cu_seqlens_k_ptr,
     n_sink,
     window,
     scale,
@@ -195,6 +235,8 @@ def forward_kernel(
     out_stride_b,
     out_stride_h,
     out_stride_m,
+    blocks,
+    batch,
     heads,
     kv_heads,
     q_len,
@@ -208,16 +250,23 @@ def forward_kernel(
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
     MASKED_STAGES: tl.constexpr,
+    PACKED: tl.constexpr,
 ):
     """BLOCK_M rows of one query head: out and the natural log-sum-exp of their scores."""
-    blocks = tl.cdiv(q_len, BLOCK_M)
     program = tl.program_id(0)
     # Late rows first: masks that look back give them the most keys.
-    q_start = (blocks - 1 - program % blocks) * BLOCK_M
+    slot = blocks - 1 - program % blocks
     h = program // blocks % heads
-    b = program // blocks // heads
+    matrix = program // blocks // heads
     kv_h = h // (heads // kv_heads)
+    row_base = (matrix * heads + h).to(tl.int64) * q_len
+    _, q_block, q_first, q_len, kv_first, kv_len = locate(
+        matrix, slot, q_len, kv_len, cu_seqlens_q_ptr, cu_seqlens_k_ptr, batch, BLOCK_M, PACKED
+    )
+    if PACKED:
+        q_offset = kv_len - q_len
 
+    q_start = q_block * BLOCK_M
     q_row = q_start + tl.arange(0, BLOCK_M)[:, None]
     q_idx = q_row + q_offset
     q_lo = q_start + q_offset
@@ -241,9 +290,9 @@ def forward_kernel(
     stop_1_trimmed = tl.maximum(stop_1, first_1_trimmed)
     full_first_1_trimmed = tl.maximum(full_first_1, first_1_trimmed)
     full_stop_1_trimmed = tl.maximum(full_stop_1, full_first_1_trimmed)
-    q_head = head_of(q_ptr, b, h, q_stride_b, q_stride_h)
-    k_head = head_of(k_ptr, b, kv_h, k_stride_b, k_stride_h)
-    v_head = head_of(v_ptr, b, kv_h, v_stride_b, v_stride_h)
+    q_head = head_of(q_ptr, matrix, h, q_first, q_stride_b, q_stride_h, q_stride_m)
+    k_head = head_of(k_ptr, matrix, kv_h, kv_first, k_stride_b, k_stride_h, k_stride_n)
+    v_head = head_of(v_ptr, matrix, kv_h, kv_first, v_stride_b, v_stride_h, v_stride_n)
     q = load_tile(q_head, q_start, q_stride_m, q_len, BLOCK_M, HEAD_DIM, CHUNKS, True)
     acc = zero_tile(BLOCK_M, CHUNKS_V)
     running_max = tl.full([BLOCK_M], float("-inf"), tl.float32)
@@ -286,9 +335,9 @@ def forward_kernel(
     lse = (running_max + tl.log2(running_sum)) * 0.6931471805599453
     inverse = 1.0 / tl.where(running_sum == 0.0, 1.0, running_sum)
     out = scale_tile(acc, inverse[:, None])
-    out_head = head_of(out_ptr, b, h, out_stride_b, out_stride_h)
+    out_head = head_of(out_ptr, matrix, h, q_first, out_stride_b, out_stride_h, out_stride_m)
     store_tile(out_head, out, q_start, out_stride_m, q_len, BLOCK_M, HEAD_DIM_V, CHUNKS_V)
-    tl.store(lse_ptr + (b * heads + h).to(tl.int64) * q_len + q_row, lse, mask=q_row < q_len)
+    tl.store(lse_ptr + row_base + q_first + q_row, lse, mask=q_row < q_len)
 
 
 @triton.jit(do_not_specialize=RUNTIME_INTS)
@@ -304,6 +353,7 @@ def prep_kernel(
     dout_stride_b,
     dout_stride_h,
     dout_stride_m,
+    blocks,
     heads,
     q_len,
     HEAD_DIM_V: tl.constexpr,
@@ -312,13 +362,12 @@ def prep_kernel(
     HAS_DLSE: tl.constexpr,
 ):
     """Per row: lse in base 2, and delta = sum(out * dout) - dlse, so that ds = p * (dp - delta)."""
-    blocks = tl.cdiv(q_len, BLOCK_M)
     program = tl.program_id(0)
     q_start = program % blocks * BLOCK_M
     h = program // blocks % heads
-    b = program // blocks // heads
-    out_head = head_of(out_ptr, b, h, out_stride_b, out_stride_h)
-    dout_head = head_of(dout_ptr, b, h, dout_stride_b, dout_stride_h)
+    matrix = program // blocks // heads
+    out_head = head_of(out_ptr, matrix, h, 0, out_stride_b, out_stride_h, out_stride_m)
+    dout_head = head_of(dout_ptr, matrix, h, 0, dout_stride_b, dout_stride_h, dout_stride_m)
     out = load_tile(out_head, q_start, out_stride_m, q_len, BLOCK_M, HEAD_DIM_V, CHUNKS_V, True)
     dout = load_tile(dout_head, q_start, dout_stride_m, q_len, BLOCK_M, HEAD_DIM_V, CHUNKS_V, True)
     delta = tl.zeros([BLOCK_M], tl.float32)
@@ -326,7 +375,7 @@ def prep_kernel(
         delta += tl.sum(out[i].to(tl.float32) * dout[i].to(tl.float32), 1)
     rows = q_start + tl.arange(0, BLOCK_M)
     inside = rows < q_len
-    row_offsets = (b * heads + h).to(tl.int64) * q_len + rows
+    row_offsets = (matrix * heads + h).to(tl.int64) * q_len + rows
     if HAS_DLSE:
         delta -= tl.load(dlse_ptr + row_offsets, mask=inside, other=0.0)
     lse = tl.load(lse_ptr + row_offsets, mask=inside, other=0.0)
@@ -346,6 +395,8 @@ def dkdv_kernel(
     dv_ptr,
     row_state_ptr,
     walk_ptr,
+    cu_seqlens_q_ptr,
+    cu_seqlens_k_ptr,
     n_sink,
     window,
     scale,
@@ -367,6 +418,8 @@ def dkdv_kernel(
     dv_stride_b,
     dv_stride_h,
     dv_stride_n,
+    blocks,
+    batch,
     heads,
     kv_heads,
     q_len,
@@ -380,35 +433,44 @@ def dkdv_kernel(
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
     MASKED_STAGES: tl.constexpr,
+    PACKED: tl.constexpr,
 ):
     """Gradients of BLOCK_N keys and values of one key/value head, over all heads that share it."""
-    blocks = tl.cdiv(kv_len, BLOCK_N)
     program = tl.program_id(0)
-    kv_start = program % blocks * BLOCK_N
+    slot = program % blocks
     kv_h = program // blocks % kv_heads
-    b = program // blocks // kv_heads
+    matrix = program // blocks // kv_heads
     group = heads // kv_heads
+    total_q = q_len
+    _, kv_block, kv_first, kv_len, q_first, q_len = locate(
+        matrix, slot, kv_len, q_len, cu_seqlens_k_ptr, cu_seqlens_q_ptr, batch, BLOCK_N, PACKED
+    )
+    if PACKED:
+        q_offset = kv_len - q_len
 
+    kv_start = kv_block * BLOCK_N
     kv_column = kv_start + tl.arange(0, BLOCK_N)[:, None]
     kv_idx = kv_column + kv_offset
     post_scale = 1.4426950408889634 * scale
     below = kv_idx < n_sink
-    walk = walk_ptr + (kv_start // BLOCK_N) * 4
+    walk = walk_ptr + (slot) * 4
     first = tl.maximum(tl.load(walk + 0), 0)
     full_first = tl.maximum(tl.load(walk + 1), first)
     full_stop = tl.maximum(tl.load(walk + 2), full_first)
     stop = tl.maximum(tl.load(walk + 3), full_stop)
-    k_head = head_of(k_ptr, b, kv_h, k_stride_b, k_stride_h)
+    k_head = head_of(k_ptr, matrix, kv_h, kv_first, k_stride_b, k_stride_h, k_stride_n)
     k = load_tile(k_head, kv_start, k_stride_n, kv_len, BLOCK_N, HEAD_DIM, CHUNKS, True)
-    v_head = head_of(v_ptr, b, kv_h, v_stride_b, v_stride_h)
+    v_head = head_of(v_ptr, matrix, kv_h, kv_first, v_stride_b, v_stride_h, v_stride_n)
     v = load_tile(v_head, kv_start, v_stride_n, kv_len, BLOCK_N, HEAD_DIM_V, CHUNKS_V, True)
     dk = zero_tile(BLOCK_N, CHUNKS)
     dv = zero_tile(BLOCK_N, CHUNKS_V)
     for member in tl.range(0, group):
         h = kv_h * group + member
-        q_head = head_of(q_ptr, b, h, q_stride_b, q_stride_h)
-        dout_head = head_of(dout_ptr, b, h, dout_stride_b, dout_stride_h)
-        row_base = (b * heads + h).to(tl.int64) * q_len
+        q_head = head_of(q_ptr, matrix, h, q_first, q_stride_b, q_stride_h, q_stride_m)
+        dout_head = head_of(
+            dout_ptr, matrix, h, q_first, dout_stride_b, dout_stride_h, dout_stride_m
+        )
+        row_base = (matrix * heads + h).to(tl.int64) * total_q + q_first
         for tile in tl.range(full_first, full_stop):
             q_start = tile * BLOCK_M
             rows = q_start + tl.arange(0, BLOCK_M)
@@ -449,28 +511,39 @@ def dkdv_kernel(
             ds = p * (dp - delta)
             dk = accumulate(dk, ds, q)
     dk = scale_tile(dk, scale)
-    dk_head = head_of(dk_ptr, b, kv_h, dk_stride_b, dk_stride_h)
+    dk_head = head_of(dk_ptr, matrix, kv_h, kv_first, dk_stride_b, dk_stride_h, dk_stride_n)
     store_tile(dk_head, dk, kv_start, dk_stride_n, kv_len, BLOCK_N, HEAD_DIM, CHUNKS)
-    dv_head = head_of(dv_ptr, b, kv_h, dv_stride_b, dv_stride_h)
+    dv_head = head_of(dv_ptr, matrix, kv_h, kv_first, dv_stride_b, dv_stride_h, dv_stride_n)
     store_tile(dv_head, dv, kv_start, dv_stride_n, kv_len, BLOCK_N, HEAD_DIM_V, CHUNKS_V)
 
 
 @triton.jit(do_not_specialize=RUNTIME_INTS)
 def key_walk_kernel(
     walk_ptr,
+    cu_seqlens_q_ptr,
+    cu_seqlens_k_ptr,
     n_sink,
     window,
+    blocks,
+    batch,
     q_len,
     kv_len,
     q_offset,
     kv_offset,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
+    PACKED: tl.constexpr,
 ):
     """Writes the ranges of query tiles that each block of BLOCK_N keys visits."""
-    blocks = tl.cdiv(kv_len, BLOCK_N)
     program = tl.program_id(0)
-    kv_start = program % blocks * BLOCK_N
+    slot = program % blocks
+    matrix = program // blocks
+    _, kv_block, _, kv_len, _, q_len = locate(
+        matrix, slot, kv_len, q_len, cu_seqlens_k_ptr, cu_seqlens_q_ptr, batch, BLOCK_N, PACKED
+    )
+    if PACKED:
+        q_offset = kv_len - q_len
+    kv_start = kv_block * BLOCK_N
     kv_lo = kv_start + kv_offset
     kv_hi = tl.minimum(kv_start + BLOCK_N, kv_len) - 1 + kv_offset
     first = tl.maximum(kv_lo - q_offset, 0) // BLOCK_M
@@ -518,6 +591,8 @@ def dq_kernel(
     dout_ptr,
     dq_ptr,
     row_state_ptr,
+    cu_seqlens_q_ptr,
+    cu_seqlens_k_ptr,
     n_sink,
     window,
     scale,
@@ -536,6 +611,8 @@ def dq_kernel(
     dq_stride_b,
     dq_stride_h,
     dq_stride_m,
+    blocks,
+    batch,
     heads,
     kv_heads,
     q_len,
@@ -549,17 +626,24 @@ def dq_kernel(
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
     MASKED_STAGES: tl.constexpr,
+    PACKED: tl.constexpr,
 ):
     """Gradients of BLOCK_M query rows of one head."""
-    blocks = tl.cdiv(q_len, BLOCK_M)
     program = tl.program_id(0)
-    q_start = (blocks - 1 - program % blocks) * BLOCK_M
+    slot = blocks - 1 - program % blocks
     h = program // blocks % heads
-    b = program // blocks // heads
+    matrix = program // blocks // heads
     kv_h = h // (heads // kv_heads)
+    row_base = (matrix * heads + h).to(tl.int64) * q_len
+    _, q_block, q_first, q_len, kv_first, kv_len = locate(
+        matrix, slot, q_len, kv_len, cu_seqlens_q_ptr, cu_seqlens_k_ptr, batch, BLOCK_M, PACKED
+    )
+    if PACKED:
+        q_offset = kv_len - q_len
 
+    q_start = q_block * BLOCK_M
     rows = q_start + tl.arange(0, BLOCK_M)
-    row_offsets = (b * heads + h).to(tl.int64) * q_len + rows
+    row_offsets = row_base + q_first + rows
     lse2 = tl.load(row_state_ptr + row_offsets * 4, mask=rows < q_len, other=0.0)[:, None]
     delta = tl.load(row_state_ptr + row_offsets * 4 + 1, mask=rows < q_len, other=0.0)[:, None]
     q_row = rows[:, None]
@@ -585,10 +669,10 @@ def dq_kernel(
     stop_1_trimmed = tl.maximum(stop_1, first_1_trimmed)
     full_first_1_trimmed = tl.maximum(full_first_1, first_1_trimmed)
     full_stop_1_trimmed = tl.maximum(full_stop_1, full_first_1_trimmed)
-    q_head = head_of(q_ptr, b, h, q_stride_b, q_stride_h)
-    k_head = head_of(k_ptr, b, kv_h, k_stride_b, k_stride_h)
-    v_head = head_of(v_ptr, b, kv_h, v_stride_b, v_stride_h)
-    dout_head = head_of(dout_ptr, b, h, dout_stride_b, dout_stride_h)
+    q_head = head_of(q_ptr, matrix, h, q_first, q_stride_b, q_stride_h, q_stride_m)
+    k_head = head_of(k_ptr, matrix, kv_h, kv_first, k_stride_b, k_stride_h, k_stride_n)
+    v_head = head_of(v_ptr, matrix, kv_h, kv_first, v_stride_b, v_stride_h, v_stride_n)
+    dout_head = head_of(dout_ptr, matrix, h, q_first, dout_stride_b, dout_stride_h, dout_stride_m)
     q = load_tile(q_head, q_start, q_stride_m, q_len, BLOCK_M, HEAD_DIM, CHUNKS, True)
     dout = load_tile(dout_head, q_start, dout_stride_m, q_len, BLOCK_M, HEAD_DIM_V, CHUNKS_V, True)
     dq = zero_tile(BLOCK_M, CHUNKS)
@@ -628,7 +712,7 @@ def dq_kernel(
         ds = p * (dp - delta)
         dq = accumulate(dq, ds, k)
     dq = scale_tile(dq, scale)
-    dq_head = head_of(dq_ptr, b, h, dq_stride_b, dq_stride_h)
+    dq_head = head_of(dq_ptr, matrix, h, q_first, dq_stride_b, dq_stride_h, dq_stride_m)
     store_tile(dq_head, dq, q_start, dq_stride_m, q_len, BLOCK_M, HEAD_DIM, CHUNKS)
 
 
@@ -774,6 +858,13 @@ def column_chunks(width):
     return tuple(chunks)
 
 
+def block_count(length, block, cu_seqlens):
+    """Blocks that cover `length` rows; of packed sequences each may end inside one."""
+    if cu_seqlens is None:
+        return triton.cdiv(length, block)
+    return length // block + cu_seqlens.shape[0] - 1
+
+
 def empty_like_heads(x, width):
     """Uninitialised [batch, heads, length, width] of x's dtype, heads or rows inner as in x."""
     batch, heads, length, _ = x.shape
@@ -797,6 +888,8 @@ def launch_forward(
     q: torch.Tensor,
     k: torch.Tensor,
     v: torch.Tensor,
+    cu_seqlens_q: torch.Tensor | None,
+    cu_seqlens_k: torch.Tensor | None,
     n_sink: int,
     window: int,
     scale: float,
@@ -806,18 +899,22 @@ def launch_forward(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     batch, heads, q_len, head_dim = q.shape
     kv_heads, kv_len, head_dim_v = v.shape[1:]
+    sequences = batch if cu_seqlens_q is None else cu_seqlens_q.shape[0] - 1
     out = empty_like_heads(q, head_dim_v)
     lse = q.new_empty(batch, heads, q_len, dtype=torch.float32)
     if out.numel() == 0:
         return out, lse
     config = chosen_config("forward", config, q, v)
+    blocks = block_count(q_len, config.BLOCK_M, cu_seqlens_q)
     with torch.cuda.device_of(q):
-        forward_kernel[(triton.cdiv(q_len, config.BLOCK_M) * heads * batch,)](
+        forward_kernel[(blocks * heads * batch,)](
             q,
             k,
             v,
             out,
             lse,
+            cu_seqlens_q,
+            cu_seqlens_k,
             n_sink,
             window,
             scale,
@@ -825,6 +922,8 @@ def launch_forward(
             *k.stride()[:3],
             *v.stride()[:3],
             *out.stride()[:3],
+            blocks,
+            sequences,
             heads,
             kv_heads,
             q_len,
@@ -838,6 +937,7 @@ def launch_forward(
             config.BLOCK_M,
             config.BLOCK_N,
             min(config.num_stages, 2),
+            cu_seqlens_q is not None,
             num_warps=config.num_warps,
             num_stages=config.num_stages,
         )
@@ -848,6 +948,8 @@ def fake_forward(
     q,
     k,
     v,
+    cu_seqlens_q,
+    cu_seqlens_k,
     n_sink,
     window,
     scale,
@@ -866,6 +968,8 @@ def launch_backward(
     q: torch.Tensor,
     k: torch.Tensor,
     v: torch.Tensor,
+    cu_seqlens_q: torch.Tensor | None,
+    cu_seqlens_k: torch.Tensor | None,
     n_sink: int,
     window: int,
     scale: float,
@@ -878,6 +982,7 @@ def launch_backward(
     """dq, dk and dv; those that are not wanted are empty."""
     batch, heads, q_len, head_dim = q.shape
     kv_heads, kv_len, head_dim_v = v.shape[1:]
+    sequences = batch if cu_seqlens_q is None else cu_seqlens_q.shape[0] - 1
     dq, dk, dv = new_gradients(q, k, v, wants_dq, wants_dkdv)
     dout = with_dense_rows(dout)
     dlse = None if dlse is None else dlse.contiguous()
@@ -886,7 +991,8 @@ def launch_backward(
     with torch.cuda.device_of(q):
         if q_len * heads * batch > 0:
             config = chosen_config("prep", configs, q, v)
-            prep_kernel[(triton.cdiv(q_len, config.BLOCK_M) * heads * batch,)](
+            blocks = triton.cdiv(q_len, config.BLOCK_M)
+            prep_kernel[(blocks * heads * batch,)](
                 out,
                 dout,
                 lse,
@@ -894,6 +1000,7 @@ def launch_backward(
                 row_state,
                 *out.stride()[:3],
                 *dout.stride()[:3],
+                blocks,
                 heads,
                 q_len,
                 head_dim_v,
@@ -905,22 +1012,28 @@ def launch_backward(
             )
         if wants_dkdv and kv_len * kv_heads * batch > 0:
             config = chosen_config("dkdv", configs, q, v)
-            programs = triton.cdiv(kv_len, config.BLOCK_N)
+            blocks = block_count(kv_len, config.BLOCK_N, cu_seqlens_k)
+            programs = blocks
             walk = q.new_empty(programs * 4, dtype=torch.int32)
             key_walk_kernel[(programs,)](
                 walk,
+                cu_seqlens_q,
+                cu_seqlens_k,
                 n_sink,
                 window,
+                blocks,
+                sequences,
                 q_len,
                 kv_len,
                 q_offset,
                 kv_offset,
                 config.BLOCK_M,
                 config.BLOCK_N,
+                cu_seqlens_q is not None,
                 num_warps=config.num_warps,
                 num_stages=config.num_stages,
             )
-            dkdv_kernel[(triton.cdiv(kv_len, config.BLOCK_N) * kv_heads * batch,)](
+            dkdv_kernel[(blocks * kv_heads * batch,)](
                 q,
                 k,
                 v,
@@ -929,6 +1042,8 @@ def launch_backward(
                 dv,
                 row_state,
                 walk,
+                cu_seqlens_q,
+                cu_seqlens_k,
                 n_sink,
                 window,
                 scale,
@@ -938,6 +1053,8 @@ def launch_backward(
                 *dout.stride()[:3],
                 *dk.stride()[:3],
                 *dv.stride()[:3],
+                blocks,
+                sequences,
                 heads,
                 kv_heads,
                 q_len,
@@ -951,18 +1068,22 @@ def launch_backward(
                 config.BLOCK_M,
                 config.BLOCK_N,
                 min(config.num_stages, 2),
+                cu_seqlens_q is not None,
                 num_warps=config.num_warps,
                 num_stages=config.num_stages,
             )
         if wants_dq and q_len * heads * batch > 0:
             config = chosen_config("dq", configs, q, v)
-            dq_kernel[(triton.cdiv(q_len, config.BLOCK_M) * heads * batch,)](
+            blocks = block_count(q_len, config.BLOCK_M, cu_seqlens_q)
+            dq_kernel[(blocks * heads * batch,)](
                 q,
                 k,
                 v,
                 dout,
                 dq,
                 row_state,
+                cu_seqlens_q,
+                cu_seqlens_k,
                 n_sink,
                 window,
                 scale,
@@ -971,6 +1092,8 @@ def launch_backward(
                 *v.stride()[:3],
                 *dout.stride()[:3],
                 *dq.stride()[:3],
+                blocks,
+                sequences,
                 heads,
                 kv_heads,
                 q_len,
@@ -984,6 +1107,7 @@ def launch_backward(
                 config.BLOCK_M,
                 config.BLOCK_N,
                 min(config.num_stages, 2),
+                cu_seqlens_q is not None,
                 num_warps=config.num_warps,
                 num_stages=config.num_stages,
             )
@@ -998,6 +1122,8 @@ def fake_backward(
     q,
     k,
     v,
+    cu_seqlens_q,
+    cu_seqlens_k,
     n_sink,
     window,
     scale,
@@ -1010,10 +1136,12 @@ def fake_backward(
     return new_gradients(q, k, v, wants_dq, wants_dkdv)
 
 
-# A copy of this file imported before, perhaps edited since, keeps its own operators.
+# A copy of this file imported before, perhaps edited since, keeps its own operators; and graphs
+# made with operators may outlive their module, so that the library is kept with torch's own.
 while hasattr(getattr(torch.ops, NAMESPACE), "forward"):
     NAMESPACE += "_"
 library = torch.library.Library(NAMESPACE, "DEF")
+getattr(torch.ops, NAMESPACE).library = library
 
 
 def define_operator(name, launch, fake):
@@ -1040,20 +1168,32 @@ class Forward(torch.autograd.Function):
     @staticmethod
     def forward(ctx, *operands):
         out, lse = below_autograd(forward_op, operands)
-        q, k, v, *ctx.rest = operands
+        q, k, v, cu_seqlens_q, cu_seqlens_k, *ctx.rest = operands
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(q, k, v, out, lse)
+        ctx.save_for_backward(q, k, v, out, lse, cu_seqlens_q, cu_seqlens_k)
         return out, lse
 
     @staticmethod
     def backward(ctx, dout, dlse):
-        q, k, v, out, lse = ctx.saved_tensors
+        q, k, v, out, lse, cu_seqlens_q, cu_seqlens_k = ctx.saved_tensors
         dout = torch.zeros_like(out) if dout is None else dout
         wanted = ctx.needs_input_grad[:3]
         flags = (wanted[0], wanted[1] or wanted[2])
-        grads = backward_op(dout, dlse, out, lse, q, k, v, *ctx.rest, *flags)
+        grads = backward_op(
+            dout,
+            dlse,
+            out,
+            lse,
+            q,
+            k,
+            v,
+            cu_seqlens_q,
+            cu_seqlens_k,
+            *ctx.rest,
+            *flags,
+        )
         grads = (grad if wants else None for grad, wants in zip(grads, wanted, strict=True))
-        return *grads, *[None] * 6
+        return *grads, *[None] * 8
 
 
 class Backward(torch.autograd.Function):
@@ -1071,8 +1211,19 @@ class Backward(torch.autograd.Function):
         )
 
 
+def refuse_tangents(operands):
+    tensors = [x for x in operands if isinstance(x, torch.Tensor)]
+    if any(torch.autograd.forward_ad.unpack_dual(x).tangent is not None for x in tensors):
+        raise RuntimeError(
+            f"{__name__}: forward-mode derivatives are not generated; "
+            "use reference() where they are needed"
+        )
+
+
 def register_autograd(name, op, function):
     def call(*operands):
+        if torch.autograd.forward_ad._current_level >= 0:
+            refuse_tangents(operands)
         tensors = (x for x in operands if isinstance(x, torch.Tensor))
         if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
             return function.apply(*operands)
@@ -1083,6 +1234,10 @@ def register_autograd(name, op, function):
 
 register_autograd("forward", forward_op, Forward)
 register_autograd("backward", backward_op, Backward)
+
+
+WHOLE = (int, torch.SymInt)
+NUMBERS = (*WHOLE, float, torch.SymFloat)
 
 
 def cast_by_autocast(x, name):
@@ -1114,7 +1269,7 @@ def check_matrices(q, k, v):
         if x.shape[2] > 2**28:
             raise ValueError(f"{name} must have at most 2**28 rows, got {x.shape[2]}")
         # Inside a tile, rows times their distance is taken in 32 bits.
-        if x.stride(2) > 2**23:
+        if x.stride(2) > 2**23 and x.shape[2] > 1:
             raise ValueError(
                 f"{name} must have rows at most 2**23 elements apart, got {x.stride(2)}: "
                 "use .contiguous()"
@@ -1136,20 +1291,53 @@ def check_matrices(q, k, v):
         )
 
 
+def as_batch(x, name):
+    """A packed [rows, heads, width] as a batch of one, [1, heads, rows, width]."""
+    if x.ndim != 3:
+        raise ValueError(f"{name} must be [rows, heads, width], got {list(x.shape)}")
+    return x.transpose(0, 1).unsqueeze(0)
+
+
+def check_packing(q, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k):
+    for name, x in (("cu_seqlens_q", cu_seqlens_q), ("cu_seqlens_k", cu_seqlens_k)):
+        if not isinstance(x, torch.Tensor):
+            raise TypeError(f"{name} must be a tensor [sequences + 1], got {type(x).__name__}")
+        if x.dtype != torch.int32:
+            raise TypeError(f"{name} must be int32, got {x.dtype}")
+        if x.device != q.device:
+            raise ValueError(f"{name} must be on the device of q, {q.device}, got {x.device}")
+        if x.ndim != 1 or x.shape[0] == 0 or x.stride(0) != 1:
+            raise ValueError(
+                f"{name} must be contiguous [sequences + 1], got {list(x.shape)} with strides "
+                f"{list(x.stride())}"
+            )
+    if cu_seqlens_q.shape != cu_seqlens_k.shape:
+        raise ValueError(
+            f"cu_seqlens_k must have the shape of cu_seqlens_q, {list(cu_seqlens_q.shape)}, "
+            f"got {list(cu_seqlens_k.shape)}"
+        )
+    for name, x in (("max_seqlen_q", max_seqlen_q), ("max_seqlen_k", max_seqlen_k)):
+        if not isinstance(x, WHOLE) or isinstance(x, bool):
+            raise TypeError(f"{name} must be int, got {x!r}")
+        if not 0 <= x <= 2**28:
+            raise ValueError(f"{name} must be from 0 to 2**28, got {x}")
+
+
 def check_inputs(n_sink, window):
     check_number("n_sink", n_sink, int, 0, 268435456)
     check_number("window", window, int, 1, 268435456)
 
 
 def check_number(name, x, kind, least, most):
-    if isinstance(x, bool) != (kind is bool) or not isinstance(x, (int, kind)):
+    kinds = NUMBERS if kind is float else WHOLE
+    if isinstance(x, bool) != (kind is bool) or not isinstance(x, kinds):
         raise TypeError(f"{name} must be {kind.__name__}, got {x!r}")
     if not least <= x <= most:
         raise ValueError(f"{name} must be from {least} to {most}, got {x!r}")
 
 
 def check_options(scale, q_offset, kv_offset, deterministic, partition):
-    if not isinstance(scale, (int, float)) or isinstance(scale, bool):
+    if not isinstance(scale, NUMBERS) or isinstance(scale, bool):
         raise TypeError(f"scale must be a number, got {scale!r}")
     if not 2**-100 <= scale <= 2**100:
         raise ValueError(
@@ -1157,7 +1345,7 @@ def check_options(scale, q_offset, kv_offset, deterministic, partition):
             "for a negative one negate q"
         )
     for name, x in (("q_offset", q_offset), ("kv_offset", kv_offset)):
-        if not isinstance(x, int) or isinstance(x, bool):
+        if not isinstance(x, WHOLE) or isinstance(x, bool):
             raise TypeError(f"{name} must be int, got {x!r}")
         if not -(2**28) <= x <= 2**28:
             raise ValueError(f"{name} must be from -2**28 to 2**28, got {x}")
@@ -1235,13 +1423,68 @@ def attention(
         q,
         k,
         v,
+        None,
+        None,
         n_sink,
         window,
-        float(scale),
+        torch.sym_float(scale),
         q_offset,
         kv_offset,
         flat_config(config),
     )
+    return (out, lse) if return_lse else out
+
+
+def attention_varlen(
+    q,
+    k,
+    v,
+    cu_seqlens_q,
+    cu_seqlens_k,
+    max_seqlen_q,
+    max_seqlen_k,
+    *,
+    n_sink=4,
+    window=1024,
+    scale=None,
+    return_lse=False,
+    deterministic=None,
+    partition=None,
+    config=None,
+):
+    """`attention` over sequences of any lengths, packed one behind the other.
+
+    q [total_q, heads, head_dim], k [total_kv, kv_heads, head_dim] and
+    v [total_kv, kv_heads, head_dim_v]. cu_seqlens_q and cu_seqlens_k, int32 [sequences + 1]:
+    sequence i holds the rows from cu_seqlens[i] to cu_seqlens[i + 1]; the first is 0, the last the
+    number of rows, and any sequence may be empty. max_seqlen_q and max_seqlen_k: lengths that no
+    sequence exceeds, what q_len and kv_len mean in the shapes of tables; of such an axis each
+    sequence reads as much as it is long. Positions count from the sequence's own first row, as if
+    `attention` were called for each sequence alone. Nothing waits for the device.
+
+    Returns out [total_q, heads, head_dim_v], and with return_lse also lse [total_q, heads].
+    """
+    q, k, v = cast_by_autocast(q, "q"), cast_by_autocast(k, "k"), cast_by_autocast(v, "v")
+    q, k, v = as_batch(q, "q"), as_batch(k, "k"), as_batch(v, "v")
+    check_matrices(q, k, v)
+    check_packing(q, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
+    check_inputs(n_sink, window)
+    scale = q.shape[3] ** -0.5 if scale is None else scale
+    check_options(scale, 0, 0, deterministic, partition)
+    out, lse = forward_op(
+        q,
+        k,
+        v,
+        cu_seqlens_q,
+        cu_seqlens_k,
+        n_sink,
+        window,
+        torch.sym_float(scale),
+        0,
+        0,
+        flat_config(config),
+    )
+    out, lse = out.squeeze(0).transpose(0, 1), lse.squeeze(0).mT
     return (out, lse) if return_lse else out
 
 

@@ -157,7 +157,7 @@ def _count(summary: Summary, trial: Trial, outcome: Outcome) -> None:
     if outcome.verdict == "refused":
         summary.refusals[re.sub(r"`[^`]*`", "`_`", outcome.message)] += 1
     else:
-        summary.coverage.update(used(trial.draft))
+        summary.coverage.update(label for label in used(trial.draft) if label in grammar())
     if outcome.is_fault:
         summary.kinds[outcome.kind] += 1
 

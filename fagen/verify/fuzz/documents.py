@@ -98,7 +98,10 @@ def inheriting(first: Mapping, draw: Expressions, deep: int) -> Mapping:
     if rng.random() < 0.6:
         score = draw.real(min(deep, 2), context(SCORES))
         if "score" in first and rng.random() < 0.7:
-            score = infix(rng.choice(["add", "mul", "sub"]), Piece("inherited"), score)
+            # -inf times a negative number would be a score of inf, for which nothing is defined.
+            finite = "inf" not in str(first["score"])
+            op = rng.choice(["add", "mul", "sub"] if finite else ["add", "sub"])
+            score = infix(op, Piece("inherited"), score)
         child["score"] = written(score, rng)
     return child or {"position": "start"}
 

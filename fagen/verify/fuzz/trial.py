@@ -85,9 +85,10 @@ def import_text(text: str, variant: Variant, folder: Path) -> ModuleType:
 def pair_features(setting: Setting, exact) -> list[str]:
     """What the mask left of the pairs."""
     q, k = exact[:2]
-    product = q.new_zeros(*q.shape[:3], k.shape[2])
-    (block,) = blocks(setting)
-    _, mask = masked_scores(setting, block, product)
+    mask = torch.zeros(*q.shape[:3], k.shape[2], dtype=torch.bool, device=q.device)
+    for block in blocks(setting):
+        box = (block.batch, block.heads, block.rows)
+        mask[box] = masked_scores(setting, block, q.new_zeros(mask[box].shape))[1]
     if mask.numel() == 0:
         return []
     share = float(mask.double().mean())
