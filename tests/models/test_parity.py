@@ -112,7 +112,7 @@ def test_another_setting_is_another_attention(name: str) -> None:
     for change in changes:
         attend = reference_of(name, recording, **change)
         found = attend(*(x.double() for x in (call.q, call.k, call.v)))
-        with pytest.raises(AssertionError, match="out: .* error"):
+        with pytest.raises(AssertionError, match=r"out: .* error"):
             assert_close({"out": found}, call.values, 10 * TOLERANCE)
 
 
