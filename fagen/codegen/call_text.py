@@ -74,12 +74,14 @@ class CallText:
         return docs + _wrapped(f"scale: factor on q.k, {self.variant.scale!r} by default")
 
     @property
-    def default_scale(self) -> str:
-        """The default factor, of plain numbers and `q.shape[3]`."""
+    def default_scale(self) -> list[str]:
+        """Where the caller left `scale` out: the default, of plain numbers and `q.shape[3]`."""
         shape = {name("head_dim"): name("q.shape[3]")}
-        return torch_lines({"scale": substitute(self.variant.scale, shape)}, inline=True)[1][
-            "scale"
-        ]
+        lines, texts = torch_lines({"scale": substitute(self.variant.scale, shape)})
+        if not lines:
+            return [f"scale = {texts['scale']} if scale is None else scale"]
+        lines = [*lines, f"scale = {texts['scale']}"]
+        return ["if scale is None:", *(f"    {line}" for line in lines)]
 
     @property
     def scale_check(self) -> str:

@@ -7,6 +7,7 @@ Values without an axis are Python numbers there, all others tensors that broadca
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 
 from fagen.analysis.axes import axes_by_node
@@ -15,6 +16,7 @@ from fagen.spec.expr import Expr, make, post_order
 from fagen.spec.text import ATOM, BINARY, UNARY
 
 WIDEST_TEXT = 56
+_NAME_OR_NUMBER = r"-?([A-Za-z_][\w.]*|[\d.]+(e[+-]?\d+)?)"
 _CALLS = {
     "abs": "abs", "exp": "exp", "exp2": "exp2", "log": "log", "log2": "log2", "tanh": "tanh",
     "sigmoid": "sigmoid", "sqrt": "sqrt", "rsqrt": "rsqrt", "sin": "sin", "cos": "cos",
@@ -106,8 +108,16 @@ def _infix(node: Expr, args: list[Text], *, on_tensors: bool) -> Text:
     symbol, level = BINARY[node.op]
     if on_tensors and node.op in _ON_TENSORS:
         symbol, level = _ON_TENSORS[node.op], BINARY["bitand" if node.op == "and" else "bitor"][1]
-    tight = level + 1 if level == 4 or node.op == "pow" else level
+    if node.op == "pow":
+        return _power(wrap(args[0], level + 1), wrap(args[1], level + 1)), level
+    tight = level + 1 if level == 4 else level
     return f"{wrap(args[0], tight)} {symbol} {wrap(args[1], level + 1)}", level
+
+
+def _power(base: str, exponent: str) -> str:
+    """Spaced as formatters do: names and numbers stand close to the operator."""
+    close = all(re.fullmatch(_NAME_OR_NUMBER, text) for text in (base, exponent))
+    return f"{base}**{exponent}" if close else f"{base} ** {exponent}"
 
 
 def _scalar(node: Expr, args: list[Text]) -> Text:
@@ -121,7 +131,7 @@ def _scalar(node: Expr, args: list[Text]) -> Text:
     if node.op == "where":
         return f"({wrap(args[1], 1)} if {wrap(args[0], 1)} else {args[2][0]})", ATOM
     if node.op == "rsqrt":
-        return f"{wrap(args[0], 13)} ** -0.5", 12
+        return _power(wrap(args[0], 13), "-0.5"), 12
     if node.op == "sigmoid":
         return f"1.0 / (1.0 + math.exp(-{wrap(args[0], 11)}))", 10
     if node.op == "clamp":

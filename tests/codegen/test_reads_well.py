@@ -43,6 +43,12 @@ OTHERS = {
     "mask: q_idx // w == kv_idx // w",
     "bias": "name: bias\ntensors: {t: {shape: [batch, heads, q_len, kv_len], dtype: bfloat16}}\n"
     "score: score + t[b, h, q_row, kv_token]",
+    "long_scale": "name: long_scale\n"
+    "parameters: {long_factor: {type: float, default: 40.0, min: 1.0}}\n"
+    "scale: rsqrt(head_dim) * (0.1 * log(long_factor) + 1) ** 2 / (1 + log2(long_factor) ** 2)",
+    "powers": "name: powers\nparameters: {beta: {type: float, default: 40.0, min: 1.0}}\n"
+    "tensors: {t: {shape: [heads], dtype: float32, default: (h + 1) ** 0.5 + heads ** -0.5}}\n"
+    "score: score * t[h]\nscale: rsqrt(beta) * (beta + 1) ** 1.0e-7 * beta ** 1.0e-7",
     "switch": "name: switch\nparameters: {strict: {type: bool, default: true}}\n"
     "mask: not strict or q_idx >= kv_idx",
 }
