@@ -98,8 +98,7 @@ def _setting(variant: Variant, text: str) -> tuple[str, int | float | bool]:
         hint = did_you_mean(word, known) or f"it has {', '.join(known) or 'none'}"
         raise UserError(f"`{variant.name}` has no parameter `{word}`", hint)
     number = _number(parameter, value.strip())
-    low = -np.inf if parameter.minimum is None else parameter.minimum
-    high = np.inf if parameter.maximum is None else parameter.maximum
+    low, high = parameter.bounds
     if not low <= number <= high:
         raise UserError(f"`{word}` must be from {low} to {high}, got {number}", "")
     return parameter.name, number

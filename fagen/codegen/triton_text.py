@@ -51,7 +51,7 @@ class TritonText:
 
     def text(self, node: Expr, args: list[Text]) -> Text:
         if node.op == "const":
-            return self._constant(node.value)
+            return number(node.value)  # type: ignore[arg-type]
         if node.args and node.op != "row_of" and all(map(_is_number, node.args)):
             # What the compiler would compute by itself is no tensor, and has no `.to()`.
             args = [_as_tensor(a, t) for a, t in zip(node.args, args, strict=True)]
@@ -85,12 +85,6 @@ class TritonText:
         if node.op == "tanh" and self.fast:
             inner += ", FAST_TANH"
         return f"{_CALLS[node.op]}({inner})", ATOM
-
-    def _constant(self, value) -> Text:
-        if isinstance(value, float) and not math.isfinite(value):
-            return f'float("{value}")', ATOM
-        text = repr(value)
-        return text, 11 if text.startswith("-") else ATOM
 
     def _is_wide(self, node: Expr) -> bool:
         return node.type == "int" and needs_64_bits(self.ranges[node])
@@ -179,6 +173,14 @@ class TritonText:
         if dtype in ("float16", "bfloat16", "float64"):
             return f"{load}.to(tl.float32)"
         return f"{load}.to(tl.int32)" if dtype in ("int8", "uint8", "int16") else load
+
+
+def number(value: int | float | bool) -> Text:
+    """A constant; in Triton as in Python an infinity has no literal."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return f'float("{value}")', ATOM
+    text = repr(value)
+    return text, 11 if text.startswith("-") else ATOM
 
 
 def _as_64(index: Expr, text: Text) -> str:

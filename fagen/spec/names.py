@@ -63,6 +63,10 @@ INDEX_OF_DIMENSION = {
 #: a few such values stays inside int32.
 INDEX_LIMIT = 2**28
 
+#: Largest magnitude of a float parameter and of the scale: a product of two, or of one and any
+#: constant that is no larger, stays inside float32.
+FLOAT_LIMIT = 2.0**100
+
 #: Names that the generated `attention`, `reference`, their operators and launchers have for
 #: purposes of their own, and words of an operator's schema: no parameter, tensor or length may bear
 #: them. A tensor becomes an argument of kernels too, with `_ptr` behind its name.

@@ -150,6 +150,10 @@ EXPRESSIONS = [
     ("softmax: 1", "1", "`softmax` must be a mapping", ""),
     ("softmax: {snk: 1}", "snk", "unknown key `snk` in `softmax`", "did you mean `sink`?"),
     ("description: yes", "yes", "`description` must be text (put it in quotes)", ""),
+    ('description: "a\\0b"', None, "`description` must hold no control character, here U+0000", ""),
+    ('description: "a\\x1bb"', None, "`description` must hold no control character, here U+001B", ""),
+    ('description: "a\\x7fb"', None, "`description` must hold no control character, here U+007F", ""),
+    ('description: "a\\ud800b"', None, "`description` must hold no control character, here U+D800", ""),
     ("tuning: {problems: [{batch: 0, heads: 1, q_len: 1, head_dim: 1}]}", "0", None, ""),
 ]
 
@@ -221,6 +225,10 @@ DECLARATIONS = [
     ("functions: {f(x): f(x)}", "f(x)", "`f` calls itself"),
     ("functions: {f(x): x + y}", "y", "unknown name `y` in `f`"),
     ("functions: {f(x): score}\nmask: f(1) > 0", "score", "`score` may not occur in `mask`"),
+    ('parameters: {w: {type: int, default: 1, description: "\\a"}}', None, "`parameters.w.description` must hold no control character, here U+0007"),
+    ('tensors: {t: {shape: [heads], dtype: int32, description: "\\x80"}}', None, "`tensors.t.description` must hold no control character, here U+0080"),
+    ("name: " + "n" * 300, "n" * 300, f"`{'n' * 20}...` cannot be the name of a variant: it is 300 characters long"),
+    (f"let: {{{'n' * 101}: 1}}", "n" * 101, f"`{'n' * 20}...` cannot be the name of a `let` name: it is 101 characters long"),
     ("name: my-variant", "my-variant", "`my-variant` cannot be the name of a variant"),
     ("extends: slidin_window", "slidin_window", "there is no variant `slidin_window`"),
 ]  # fmt: skip
