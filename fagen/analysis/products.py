@@ -74,16 +74,16 @@ class Product:
         return make("mul", rest, scalar)
 
     def _in_steps(self) -> Expr:
-        """Steps of the constant between the factors, which may keep it inside float32."""
+        """The constant's steps spread between the factors, which may keep it inside float32."""
+        most = max(abs(power) for _, power in self.powers)
+        factors = [(b, p > 0) for i in range(most) for b, p in self.powers if abs(p) > i]
         steps = in_steps(self.coefficient)
-        total = const(steps.pop(0))
-        for base, power in self.powers:
-            for _ in range(abs(power)):
-                total = make("mul" if power > 0 else "div", total, base)
-                if steps:
-                    total = make("mul", total, const(steps.pop()))
-        for step in steps:
-            total = make("mul", total, const(step))
+        total, taken = const(1.0), 0
+        for count, (base, above) in enumerate(factors, 1):
+            total = fmul(total, base) if above else make("div", total, base)
+            while taken < count * len(steps) // len(factors):
+                total = make("mul", total, const(steps[taken]))
+                taken += 1
         return total
 
     def _flat(self) -> Expr:
