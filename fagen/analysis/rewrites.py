@@ -33,6 +33,7 @@ from fagen.spec.expr import (
     saturated,
     substitute,
 )
+from fagen.spec.scale import signs
 from fagen.spec.variant import SCORE, Variant
 
 QK, SCALE, ORIGIN = name("qk", "float"), name("scale", "float"), name("origin")
@@ -82,7 +83,7 @@ def tile_score(variant: Variant, declared: Mapping[str, Range]) -> TileScore:
     if len(scaled) == 1:
         fixed, moving_part = scaled[0].split()
         factor = fixed.expression()
-        sign = _sign(fixed, declared)
+        sign = _sign(fixed, variant, declared)
         if sign is not None and not is_const(factor, 1.0) and moving_part.powers:
             return TileScore(
                 moving_part.expression(), factor, sign == "if scale > 0", row_term, reads_qk
@@ -177,12 +178,17 @@ def _saturated(product: Product, variant: Variant, declared: Mapping[str, Range]
     return Product(product.coefficient, tuple((safe(b), p) for b, p in product.powers))
 
 
-def _sign(fixed: Product, declared: Mapping[str, Range]) -> str | None:
-    """The text "positive" if declared so, "if scale > 0", or None where the sign is open."""
+def _sign(fixed: Product, variant: Variant, declared: Mapping[str, Range]) -> str | None:
+    """The text "positive" if declared so, "if scale > 0", or None where the sign is open.
+
+    No sign is asked of a scale that is negative by default.
+    """
     if fixed.coefficient <= 0.0 or not is_one_step(fixed.coefficient):
         return None
     answer = "positive"
     for base, _ in fixed.powers:
+        if base is SCALE and 1 not in signs(variant.scale, variant.parameters):
+            return None
         if base is SCALE:
             answer = "if scale > 0"
         elif range_of(declared, base)[0] <= 0.0:

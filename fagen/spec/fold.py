@@ -31,8 +31,6 @@ def build(op: str, args: list[Expr], of_names: Mapping[str, Interval]) -> Expr:
         _check_divisor(node, of_names)
     if node.op == "div" and is_const(node.args[1], 0):
         raise Refusal("division by zero")
-    if node.op in ("mul", "div") and FLOAT_MAX < abs(size := _constant_factor(node)) < math.inf:
-        raise Refusal(f"the constants of `{node!r}` multiply to {size:g}, past float32")
     if node.op in ("shl", "shr"):
         lo, hi = bounds(node.args[1], of_names)
         if hi < 0 or lo > 31:
@@ -41,6 +39,8 @@ def build(op: str, args: list[Expr], of_names: Mapping[str, Interval]) -> Expr:
         return _choice(node)
     if node.args and all(a.op == "const" for a in node.args):
         return _computed(node)
+    if node.op in ("mul", "div") and FLOAT_MAX < abs(size := _constant_factor(node)) < math.inf:
+        raise Refusal(f"the constants of `{node!r}` multiply to {size:g}, past float32")
     return node
 
 
@@ -77,7 +77,7 @@ def _constant_factor(node: Expr) -> float:
     if node.op == "const":
         return float(node.value)  # type: ignore[arg-type]
     if node.op == "neg":
-        return _constant_factor(node.args[0])
+        return -_constant_factor(node.args[0])
     if node.op == "mul":
         return _constant_factor(node.args[0]) * _constant_factor(node.args[1])
     if node.op == "div":
@@ -100,7 +100,7 @@ def _choice(node: Expr) -> Expr:
 
 def _computed(node: Expr) -> Expr:
     values = [a.value for a in node.args]
-    compute = _COMPUTE.get(node.op)
+    compute = COMPUTE.get(node.op)
     if compute is None:
         return node
     try:
@@ -134,7 +134,8 @@ def _floor(x: float) -> float:
     return float(math.floor(x)) if math.isfinite(x) else x
 
 
-_COMPUTE: dict[str, Callable] = {
+#: Every operation but `and`, `or` and `where` on Python numbers.
+COMPUTE: dict[str, Callable] = {
     "neg": operator.neg, "add": operator.add, "sub": operator.sub, "mul": operator.mul,
     "div": operator.truediv, "floordiv": operator.floordiv, "mod": operator.mod,
     "pow": operator.pow, "min": min, "max": max, "abs": abs,
