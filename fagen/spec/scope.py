@@ -79,7 +79,10 @@ class Scope:
 def misnamed(word: str, kind: str) -> tuple[str, str] | None:
     """Why a word cannot name something of this kind ("a parameter", ...), with a hint; or None."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", word):
-        return f"`{word[:LONGEST_NAME]}` cannot be the name of {kind}", "use letters, digits and underscores"
+        return (
+            f"`{word[:LONGEST_NAME]}` cannot be the name of {kind}",
+            "use letters, digits and underscores",
+        )
     if len(word) > LONGEST_NAME:
         shown, most = f"{word[:20]}...", f"use at most {LONGEST_NAME} characters"
         return f"`{shown}` cannot be the name of {kind}: it is {len(word)} characters long", most

@@ -158,8 +158,7 @@ def _table() -> dict[str, Operation]:
             "int",
             1,
             lambda kinds: "int",
-            "truncation towards zero; of a bool 0 or 1; unspecified for a float that 32 bits cannot "
-            "hold, NaN included",
+            "truncation towards zero; of a bool 0 or 1; of NaN or past 32 bits unspecified",
         ),
         Operation("float", 1, _to_float, "float32 of an int"),
         Operation("floor", 1, _floor_result, "largest whole float not above"),

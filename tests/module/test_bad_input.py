@@ -49,7 +49,9 @@ MATRICES = {
         r"k must have the dtype of q, torch.float32, got torch.float16"),
     "mixed devices": (
         dict(v=V.to("meta")), ValueError, r"v must be on the device of q, cpu, got meta"),
-    "sparse": (dict(k=K.to_sparse()), TypeError, r"k must have the layout torch.strided, got torch.s"),
+    "sparse": (
+        dict(k=K.to_sparse()), TypeError,
+        r"k must have the layout torch.strided, got torch.sparse_coo"),
     "jagged": (
         dict(q=torch.nested.nested_tensor([Q[0], Q[1]], layout=torch.jagged)), TypeError,
         r"q must have the layout torch.strided, got torch.jagged"),

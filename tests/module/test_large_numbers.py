@@ -30,13 +30,13 @@ def test_constants_that_only_together_leave_float32():
 
 
 def test_infinity_as_a_coefficient():
-    variant, mod = written("score: score + inf * float(min(q_idx - kv_idx, 0))")
+    _, mod = written("score: score + inf * float(min(q_idx - kv_idx, 0))")
     q, k, v = (x.detach() for x in inputs(1, 1, 1, 20, 20, 16))
     with torch.no_grad():
         out = mod.attention(q, k, v, config=tiles(mod))
     # 0 times inf is NaN where the key is no later than the query: so says float arithmetic.
     assert out.isnan().all()
-    variant, mod = written("score: score if kv_idx <= q_idx else score * -inf * score")
+    _, mod = written("score: score if kv_idx <= q_idx else score * -inf * score")
     found = mod.attention(q, k, v, config=tiles(mod))
     causal = module("causal")
     torch.testing.assert_close(found, causal.attention(q, k, v, config=tiles(causal)))
