@@ -36,8 +36,12 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], right: str = "
         grid.add_row(*(Text(cell) for cell in row))
     # Not captured from stdout: that would write to it.
     printed, terminal = io.StringIO(), sys.stdout.isatty()
-    colours = "auto" if terminal else None
-    Console(file=printed, width=width(), color_system=colours, force_terminal=terminal).print(grid)
+    Console(
+        file=printed,
+        width=width(),
+        color_system="auto" if terminal else None,
+        force_terminal=terminal,
+    ).print(grid)
     return "\n".join(line.rstrip() for line in printed.getvalue().rstrip("\n").split("\n"))
 
 
