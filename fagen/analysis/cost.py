@@ -16,12 +16,14 @@ from typing import Any
 import numpy as np
 
 from fagen.analysis.evaluate import evaluate
-from fagen.analysis.pairs import live_pairs
+from fagen.analysis.pairs import Pairs, count_pairs
 from fagen.spec.expr import Expr, tensors_in
 from fagen.spec.names import INDEX_OF_DIMENSION
 from fagen.spec.variant import Tensor, Variant
 
 _ROW_BYTES = 4
+#: Of a default table, where the work is limited.
+MOST_ELEMENTS = 2**24
 _WIDTH = {
     "bool": 1, "int8": 1, "uint8": 1, "int16": 2, "float16": 2, "bfloat16": 2,
     "int32": 4, "float32": 4, "int64": 8,
@@ -69,6 +71,7 @@ class Cost:
     `backward_flops` counts the five products that gradients need (scores again, dP, dV, dK, dQ),
     `backward_flops_split` the seven of two kernels without atomics, each of which recomputes the
     scores and dP. `table_bytes`, what the variant's tensors hold, is part of every traffic.
+    Where `exact` is False, `pairs` is the most they may be, since counting them takes too long.
     """
 
     pairs: int
@@ -81,6 +84,7 @@ class Cost:
     backward_bytes: int
     naive_forward_bytes: int
     naive_backward_bytes: int
+    exact: bool = True
 
     @property
     def density(self) -> float:
@@ -96,18 +100,23 @@ def cost(
     *,
     q_offset: int | None = None,
     kv_offset: int = 0,
+    limited: bool = False,
 ) -> Cost:
-    """The cost of one call.
+    """The cost of one call; `limited` bounds the work of counting its pairs.
 
     What `parameters`, `tensors` and `q_offset` leave out is as the variant declares it. Raises
     KeyError for a tensor without default that the mask reads, or a length nothing binds.
     """
     given = dict(tensors or {})
     names = _names(variant, problem, parameters or {}, given, q_offset, kv_offset)
-    for needed in tensors_in(variant.mask) - given.keys():
-        given[needed] = _default_table(variant.tensor(needed), names)
-    pairs = live_pairs(variant, names, given)
     p, d, dv = problem, problem.head_dim, problem.head_dim_v
+    needed = [variant.tensor(t) for t in tensors_in(variant.mask) - given.keys()]
+    if limited and any(math.prod(_shape(t, names)) > MOST_ELEMENTS for t in needed):
+        found = Pairs(p.batch * p.heads * p.q_len * p.kv_len, False)
+    else:
+        given |= {t.name: _default_table(t, names) for t in needed}
+        found = count_pairs(variant, names, given, limited=limited)
+    pairs = found.count
     square = p.q_bytes(p.kv_len)
     tables = _table_bytes(variant, names)
     forward = p.q_bytes(d) + p.kv_bytes(d) + p.kv_bytes(dv) + p.q_bytes(dv) + tables
@@ -127,6 +136,7 @@ def cost(
         naive_forward_bytes=forward + 4 * square,
         # P twice, dP and dS written, dP once and dS twice read; dout twice, out not at all.
         naive_backward_bytes=backward + 7 * square,
+        exact=found.exact,
     )
 
 

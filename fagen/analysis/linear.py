@@ -60,8 +60,18 @@ class Linear:
         return total
 
 
+#: Multiples beyond this one are not gathered: no kernel could hold the number.
+LARGEST = 2**60
+
+
 def linear(node: Expr) -> Linear:
     """The linear form of an int expression; what is not linear becomes a term of its own."""
+    form = _linear(node)
+    fits = all(abs(c) <= LARGEST for c in (form.constant, *(c for _, c in form.terms)))
+    return form if fits else Linear(((node, 1),), 0)
+
+
+def _linear(node: Expr) -> Linear:
     if node.op == "const":
         return Linear((), int(node.value))  # type: ignore[arg-type]
     if node.op == "neg":

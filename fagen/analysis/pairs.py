@@ -1,12 +1,14 @@
 """Live (query, key) pairs of a mask, counted exactly in memory that does not grow with the square.
 
 Where the solved segments are the whole truth a row's keys are counted as intervals; elsewhere the
-mask is evaluated a few rows at a time.
+mask is evaluated a few rows at a time, or the intervals are taken for the most that may be live.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,9 +21,19 @@ from fagen.analysis.segments import Segment, solve
 from fagen.spec.expr import TRUE, Expr, name, rebuild, with_args
 from fagen.spec.variant import Variant
 
-#: Pairs evaluated at once where there is no closed form.
-PAIRS_AT_ONCE = 2**20
+#: Pairs evaluated, and rows whose intervals are measured, at once.
+PAIRS_AT_ONCE, ROWS_AT_ONCE = 2**20, 2**16
+#: The same in all, of a limited count: some tens of seconds. A head takes as long as so many rows.
+MOST_PAIRS, MOST_ROWS, ROWS_OF_A_HEAD = 2**32, 2**28, 2**14
 _KV_IDX = name("kv_idx")
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """How many pairs are live; `exact` is False where that is only known to be the most."""
+
+    count: int
+    exact: bool
 
 
 def live_pairs(
@@ -29,27 +41,49 @@ def live_pairs(
     names: Mapping[str, Any],
     tensors: Mapping[str, np.ndarray] | None = None,
 ) -> int:
-    """Live pairs over all sequences and query heads.
+    """Live pairs over all sequences and query heads, exactly, however long that takes.
 
     `names` holds batch, heads, kv_heads, q_len, kv_len, q_offset, kv_offset and what else the mask
     reads but its positions and b, h, kv_h. Raises KeyError for what is missing.
     """
-    tables = dict(tensors or {})
+    return count_pairs(variant, names, tensors, limited=False).count
+
+
+def count_pairs(
+    variant: Variant,
+    names: Mapping[str, Any],
+    tensors: Mapping[str, np.ndarray] | None = None,
+    *,
+    limited: bool = True,
+) -> Pairs:
+    """Live pairs as `live_pairs` counts them, or at most so many where that is too much work."""
+    if variant.mask is TRUE:
+        return Pairs(_square(names), True)
     axes = axes_of(variant.mask)
     batches = range(names["batch"] if "b" in axes else min(names["batch"], 1))
     heads = range(names["heads"] if "h" in axes else min(names["heads"], 1))
     repeats = (1 if "b" in axes else names["batch"]) * (1 if "h" in axes else names["heads"])
+    walked = len(batches) * len(heads)
+    if limited and walked * max(names["q_len"], ROWS_OF_A_HEAD) > MOST_ROWS:
+        return Pairs(_square(names), False)
+    evaluates = not limited or walked * names["q_len"] * names["kv_len"] <= MOST_PAIRS
     reader = TileReader("q", declared_ranges(variant), {t.name: t for t in variant.tensors})
     segments = solve(variant.mask, _KV_IDX, reader)
-    counted = 0
-    for b in batches:
-        for h in heads:
-            kv_h = h // (names["heads"] // names["kv_heads"])
-            rows = np.arange(names["q_len"], dtype=np.int64)
-            known = {**names, "b": b, "h": h, "kv_h": kv_h, **_rows(rows, names)}
-            found = _by_intervals(segments, known, tables)
-            counted += _by_evaluation(variant.mask, known, tables) if found is None else found
-    return counted * repeats
+    counted, exact = 0, True
+    for b, h in itertools.product(batches, heads):
+        here = {**names, "b": b, "h": h, "kv_h": h // (names["heads"] // names["kv_heads"])}
+        for start in range(0, names["q_len"], ROWS_AT_ONCE):
+            stop = min(start + ROWS_AT_ONCE, names["q_len"])
+            rows = np.arange(start, stop, dtype=np.int64)
+            found = _by_intervals(segments, {**here, **_rows(rows, names)}, dict(tensors or {}))
+            if not found.exact and evaluates:
+                found = Pairs(_by_evaluation(variant.mask, rows, here, dict(tensors or {})), True)
+            counted, exact = counted + found.count, exact and found.exact
+    return Pairs(counted * repeats, exact)
+
+
+def _square(names: Mapping[str, Any]) -> int:
+    return names["batch"] * names["heads"] * names["q_len"] * names["kv_len"]
 
 
 def _rows(rows: np.ndarray, names: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -60,8 +94,8 @@ def _rows(rows: np.ndarray, names: Mapping[str, Any]) -> dict[str, np.ndarray]:
 
 def _by_intervals(
     segments: tuple[Segment, ...], known: Mapping[str, Any], tensors: dict[str, np.ndarray]
-) -> int | None:
-    """The sizes of the unions of every row's intervals, or None where those are not exact."""
+) -> Pairs:
+    """The sizes of the unions of every row's intervals, outside of which no pair is live."""
     first, past = known["kv_offset"], known["kv_offset"] + known["kv_len"]
     shape = known["q_idx"].shape
     sizes = {f"{n}.{i}": s for n, t in tensors.items() for i, s in enumerate(t.shape)}
@@ -72,23 +106,25 @@ def _by_intervals(
         )
         return np.broadcast_to(found, shape)
 
-    intervals = []
+    intervals, exact = [], True
     for segment in segments:
         low, high = value(segment.lo, first), value(segment.hi, past)
         gate = value(segment.gate_may, 1)
-        exact = segment.residual is TRUE and all(
-            np.array_equal(a, b)
-            for a, b in (
-                (low, value(segment.full_lo, first)),
-                (high, value(segment.full_hi, past)),
-                (gate, value(segment.gate_must, 1)),
+        exact = (
+            exact
+            and segment.residual is TRUE
+            and all(
+                np.array_equal(a, b)
+                for a, b in (
+                    (low, value(segment.full_lo, first)),
+                    (high, value(segment.full_hi, past)),
+                    (gate, value(segment.gate_must, 1)),
+                )
             )
         )
-        if not exact:
-            return None
         low = np.clip(low, first, past)
         intervals.append((low, np.where(gate, np.clip(high, low, past), low)))
-    return _union(intervals)
+    return Pairs(_union(intervals), exact)
 
 
 def _of_one_row(root: Expr) -> Expr:
@@ -110,14 +146,19 @@ def _union(intervals: list[tuple[np.ndarray, np.ndarray]]) -> int:
     return int(np.maximum(high - low, 0).sum())
 
 
-def _by_evaluation(mask: Expr, known: Mapping[str, Any], tensors: dict[str, np.ndarray]) -> int:
-    columns = np.arange(known["kv_len"], dtype=np.int64)[None, :]
-    keys = {"kv_idx": columns + known["kv_offset"], "kv_token": columns}
-    rows_at_once = max(PAIRS_AT_ONCE // max(known["kv_len"], 1), 1)
+def _by_evaluation(
+    mask: Expr, rows: np.ndarray, known: Mapping[str, Any], tensors: dict[str, np.ndarray]
+) -> int:
+    width = known["kv_len"]
+    columns_at_once = min(width, PAIRS_AT_ONCE)
+    rows_at_once = max(PAIRS_AT_ONCE // max(columns_at_once, 1), 1)
     counted = 0
-    for start in range(0, known["q_len"], rows_at_once):
-        rows = np.arange(start, min(start + rows_at_once, known["q_len"]), dtype=np.int64)
-        here = {**known, **_rows(rows[:, None], known), **keys}
-        live = evaluate(mask, here, tensors)
-        counted += int(np.broadcast_to(live, (len(rows), known["kv_len"])).sum())
+    for row in range(0, len(rows), rows_at_once):
+        some = rows[row : row + rows_at_once, None]
+        for column in range(0, width, max(columns_at_once, 1)):
+            stop = min(column + columns_at_once, width)
+            columns = np.arange(column, stop, dtype=np.int64)[None, :]
+            keys = {"kv_idx": columns + known["kv_offset"], "kv_token": columns}
+            live = evaluate(mask, {**known, **_rows(some, known), **keys}, tensors)
+            counted += int(np.broadcast_to(live, (len(some), stop - column)).sum())
     return counted

@@ -6,12 +6,34 @@ change within a program into one scalar. Values agree with the original up to ro
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from fagen.analysis.axes import axes_of
 from fagen.spec.expr import Expr, const, is_const, make, rebuild, with_args
 
 LOOPING = {"q", "kv"}
+#: Constants from 2**-100 to 2**100 are gathered into one factor: with whatever it is multiplied by
+#: next it stays inside float32. Others would overflow although the product does not.
+STEP = 100
+
+
+def in_steps(value: float) -> list[float]:
+    """Factors of at most 2**100 (and at least 2**-100) whose product is the value, exactly."""
+    if value == 0.0 or not math.isfinite(value):
+        return [value]
+    fraction, exponent = math.frexp(value)
+    steps = []
+    while abs(exponent) > STEP:
+        step = STEP if exponent > 0 else -STEP
+        steps.append(2.0**step)
+        exponent -= step
+    return [math.ldexp(fraction, exponent), *steps]
+
+
+def is_one_step(value: float) -> bool:
+    """Whether a finite constant may be gathered into one factor."""
+    return math.isfinite(value) and len(in_steps(value)) == 1
 
 
 @dataclass(frozen=True)
@@ -39,6 +61,8 @@ class Product:
 
     def expression(self) -> Expr:
         """Scalars of the program first, as one factor, so that it is computed once."""
+        if self.powers and math.isfinite(self.coefficient) and not is_one_step(self.coefficient):
+            return self._in_steps()
         fixed, moving = self.split()
         scalar, rest = fixed._flat(), moving._flat()
         if not moving.powers:
@@ -48,6 +72,19 @@ class Product:
         if is_const(scalar, -1.0):
             return make("neg", rest)
         return make("mul", rest, scalar)
+
+    def _in_steps(self) -> Expr:
+        """The constant's steps spread between the factors, which may keep it inside float32."""
+        most = max(abs(power) for _, power in self.powers)
+        factors = [(b, p > 0) for i in range(most) for b, p in self.powers if abs(p) > i]
+        steps = in_steps(self.coefficient)
+        total, taken = const(1.0), 0
+        for count, (base, above) in enumerate(factors, 1):
+            total = fmul(total, base) if above else make("div", total, base)
+            while taken < count * len(steps) // len(factors):
+                total = make("mul", total, const(steps[taken]))
+                taken += 1
+        return total
 
     def _flat(self) -> Expr:
         above: Expr | None = None if self.coefficient == 1.0 else const(self.coefficient)

@@ -1,7 +1,7 @@
 """Bounds that hold for every legal call: what may overflow, what is positive, what is nonzero.
 
 Positions and lengths stay within `names.INDEX_LIMIT`; parameters within what the variant declares.
-The bounds are plain Python numbers (infinite for unbounded floats), so they are exact.
+The bounds are plain Python numbers (infinite for floats of unknown size), so they are exact.
 """
 
 from __future__ import annotations
@@ -49,12 +49,7 @@ def declared_ranges(variant: Variant) -> dict[str, Range]:
     """The range of every name and, under `table[]`, of the values of every int tensor."""
     table = dict(KNOWN)
     for p in variant.parameters:
-        limit = float(INDEX_LIMIT) if p.type == "int" else math.inf
-        low = -limit if p.minimum is None else max(float(p.minimum), -limit)
-        high = limit if p.maximum is None else min(float(p.maximum), limit)
-        table[p.name] = (0, 1) if p.type == "bool" else (low, high)
-        if p.type == "int":
-            table[p.name] = (int(low), int(high))
+        table[p.name] = (0, 1) if p.type == "bool" else p.bounds
     for t in variant.tensors:
         if t.dtype in _NARROW:
             table[f"{t.name}[]"] = _NARROW[t.dtype]

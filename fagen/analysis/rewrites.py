@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from fagen.analysis.axes import axes_of
 from fagen.analysis.linear import Linear, linear
-from fagen.analysis.products import Product, canonical, product_of, sum_terms
+from fagen.analysis.products import Product, canonical, is_one_step, product_of, sum_terms
 from fagen.analysis.ranges import Range, range_of
 from fagen.analysis.reading import KV_IDX, Q_IDX
 from fagen.spec.expr import (
@@ -33,11 +33,14 @@ from fagen.spec.expr import (
     saturated,
     substitute,
 )
+from fagen.spec.scale import signs
 from fagen.spec.variant import SCORE, Variant
 
 QK, SCALE, ORIGIN = name("qk", "float"), name("scale", "float"), name("origin")
 ONE, ZERO = const(1.0), const(0.0)
 _WIDE = ("float32", "bfloat16")
+#: What log2(e) multiplies past float32 is larger.
+_LARGEST = 2.3e38
 #: Operations whose result may be a value read from a table as it is.
 _PASSING = ("min", "max", "clamp", "where", "abs", "neg", "add", "sub")
 
@@ -80,7 +83,7 @@ def tile_score(variant: Variant, declared: Mapping[str, Range]) -> TileScore:
     if len(scaled) == 1:
         fixed, moving_part = scaled[0].split()
         factor = fixed.expression()
-        sign = _sign(fixed, declared)
+        sign = _sign(fixed, variant, declared)
         if sign is not None and not is_const(factor, 1.0) and moving_part.powers:
             return TileScore(
                 moving_part.expression(), factor, sign == "if scale > 0", row_term, reads_qk
@@ -155,30 +158,37 @@ def _may_be_infinite(product: Product) -> bool:
         for base, _ in product.powers
         for n in post_order(base)
     )
-    return infinite or math.isinf(product.coefficient)
+    return infinite or not math.isfinite(product.coefficient)
 
 
 def _saturated(product: Product, variant: Variant, declared: Mapping[str, Range]) -> Product:
-    """Finite reads as low as their dtype's minimum must stay finite when multiplied by log2(e)."""
+    """Finite reads and constants as low as the least of float32 must stay finite times log2(e)."""
 
     def reads_wide(node: Expr) -> bool:
+        if node.op == "const" and node.type == "float":
+            return _LARGEST < abs(node.value) < math.inf  # type: ignore[arg-type]
         if node.op == "read":
             return variant.tensor(str(node.value)).dtype in _WIDE
         return node.op in _PASSING and any(reads_wide(a) for a in node.args if a.type == "float")
 
     def safe(base: Expr) -> Expr:
-        wide = reads_wide(base) and any(math.isinf(end) for end in range_of(declared, base))
+        wide = reads_wide(base) and any(abs(end) > _LARGEST for end in range_of(declared, base))
         return saturated(base) if wide else base
 
     return Product(product.coefficient, tuple((safe(b), p) for b, p in product.powers))
 
 
-def _sign(fixed: Product, declared: Mapping[str, Range]) -> str | None:
-    """The text "positive" if declared so, "if scale > 0", or None where the sign is open."""
-    if fixed.coefficient <= 0.0:
+def _sign(fixed: Product, variant: Variant, declared: Mapping[str, Range]) -> str | None:
+    """The text "positive" if declared so, "if scale > 0", or None where the sign is open.
+
+    No sign is asked of a scale that is negative by default.
+    """
+    if fixed.coefficient <= 0.0 or not is_one_step(fixed.coefficient):
         return None
     answer = "positive"
     for base, _ in fixed.powers:
+        if base is SCALE and 1 not in signs(variant.scale, variant.parameters):
+            return None
         if base is SCALE:
             answer = "if scale > 0"
         elif range_of(declared, base)[0] <= 0.0:

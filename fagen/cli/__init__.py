@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from typing import NoReturn
@@ -21,4 +22,9 @@ def main() -> NoReturn:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(INTERRUPTED)
+    except OSError as error:
+        # Commands report their own: this is help that could not be printed.
+        print(f"error: cannot write to stdout: {str(error.strerror).lower()}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(USER_ERROR)
     sys.exit(OK)

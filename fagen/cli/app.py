@@ -12,6 +12,7 @@ import typer
 
 import fagen
 from fagen.cli import FAILED, building, problems, text
+from fagen.cli.problems import output
 from fagen.codegen.write import ready_folder
 from fagen.device.gpus import ARCHITECTURES
 from fagen.device.local import known_local_target, local_targets
@@ -29,6 +30,10 @@ app = typer.Typer(
 
 #: Reported where no GPU is at hand: what the hand-picked configs were picked on.
 USUAL_TARGET = "sm_90"
+
+
+#: What random generators take, with room to count up.
+LARGEST_SEED = 2**62
 
 
 class Device(StrEnum):
@@ -58,7 +63,7 @@ def say(message: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    typer.echo(json.dumps(value, indent=2))
+    output(json.dumps(value, indent=2))
 
 
 @app.callback(invoke_without_command=True)
@@ -66,14 +71,15 @@ def root(
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
     if version:
-        typer.echo(f"fagen {fagen.__version__}")
+        with problems.reported():
+            output(f"fagen {fagen.__version__}")
         raise typer.Exit
 
 
 @app.command()
 def build(
     files: Files,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR")] = Path("build"),
+    folder: Annotated[Path, typer.Option("-o", "--output", metavar="DIR")] = Path("build"),
     target: Annotated[
         list[str] | None,
         typer.Option(
@@ -93,30 +99,34 @@ def build(
         targets = [t for word in target or [] for t in word.replace(",", " ").split()]
         targets += [name for name in files if name in ARCHITECTURES]
         building.check_targets(targets)
-        variants = building.read_variants([n for n in files if n not in ARCHITECTURES])
-        renderings = building.renderings(variants, output)
+        names = [name for name in files if name not in ARCHITECTURES]
+        if not names:
+            hint = "name a variant file, or a variant that ships"
+            raise problems.UserError(f"{', '.join(files)}: targets, but nothing to build", hint)
+        variants = building.read_variants(names)
+        renderings = building.renderings(variants, folder)
         if check:
             results = [building.check(r) for r in renderings]
             if json:
                 print_json({"modules": [r.to_json() for r in results]})
             else:
-                typer.echo("\n".join(text.checked(r) for r in results))
+                output("\n".join(text.checked(r) for r in results))
             failed = any(r.state != "current" for r in results)
         else:
             chosen = list(dict.fromkeys(targets)) or [known_local_target() or USUAL_TARGET]
-            failed = _build_all(renderings, chosen, output, not no_verify, json)
+            failed = _build_all(renderings, chosen, folder, not no_verify, json)
     raise typer.Exit(FAILED if failed else 0)
 
 
 def _build_all(
-    renderings: list[building.Rendering], targets: list[str], output: Path, verify: bool, json: bool
+    renderings: list[building.Rendering], targets: list[str], folder: Path, verify: bool, json: bool
 ) -> bool:
-    ready_folder(output)
+    ready_folder(folder)
     built = []
     for rendering in renderings:
         built.append(building.build(rendering, targets, verify=verify, say=say))
         if not json:
-            typer.echo(text.built(built[-1]) + "\n" * (len(built) < len(renderings)))
+            output(text.built(built[-1]) + "\n" * (len(built) < len(renderings)))
     if json:
         print_json({"modules": [b.to_json() for b in built]})
     return not all(b.ok for b in built)
@@ -129,7 +139,9 @@ def verify(
     device: Annotated[
         Device, typer.Option(help="cpu interprets the kernels, cuda runs them.")
     ] = Device.auto,
-    seed: Annotated[int | None, typer.Option(help="Repeat the inputs of a report.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=LARGEST_SEED, help="Repeat the inputs of a report.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Hold each FILE's module, as it would be written now, against float64."""
@@ -143,7 +155,7 @@ def verify(
             report = building.prove(variant, level.value, device.value, seed)
             reports[variant.name] = report
             if not json:
-                typer.echo(text.verified(variant.name, report))
+                output(text.verified(variant.name, report))
         if json:
             entries = [
                 {"name": name, **building.report_json(r, cases=True)} for name, r in reports.items()
@@ -204,14 +216,15 @@ def explain(
         if json:
             print_json({"variants": [{**asdict(e), "costs": c.to_json()} for e, c in found]})
         else:
-            typer.echo("\n\n".join(text.explained(e, c) for e, c in found))
+            output("\n\n".join(text.explained(e, c) for e, c in found))
 
 
 @app.command()
 def fuzz(
     count: Annotated[int | None, typer.Option(min=1, help="How many; default 100.")] = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Of the first; the others count up from it.")
+        int | None,
+        typer.Option(min=0, max=LARGEST_SEED, help="Of the first; the others count up from it."),
     ] = None,
     budget: Annotated[
         str | None, typer.Option(help="Time after which no more begin: 90s, 10m, 1h.")
@@ -246,7 +259,7 @@ def fuzz(
             if json:
                 print_json(outcome.to_json())
             else:
-                typer.echo(f"{replay}: {fuzzing.said(outcome)}")
+                output(f"{replay}: {fuzzing.said(outcome)}")
         else:
             summary = fuzzing.run(
                 count=count, seed=seed, budget=budget, device=device.value, workers=workers,
@@ -256,7 +269,7 @@ def fuzz(
             if json:
                 print_json(summary.to_json())
             else:
-                typer.echo(fuzzing.report(summary))
+                output(fuzzing.report(summary))
     raise typer.Exit(FAILED if failed else 0)
 
 
@@ -274,7 +287,7 @@ def list_variants(json: Json = False) -> None:
             print_json({"variants": entries})
         else:
             rows = [[v.name, v.description] for v in variants]
-            typer.echo(text.table(["variant", "what it does"], rows))
+            output(text.table(["variant", "what it does"], rows))
 
 
 @app.command()
@@ -293,7 +306,7 @@ def new(
             raise problems.UserError(f"`{path}` exists", "choose another name") from None
         except OSError as error:
             raise problems.UserError(f"cannot write `{path}`: {error.strerror}", "") from None
-        typer.echo(str(path))
+        output(str(path))
         say(f"`fagen build {path}` builds it")
 
 

@@ -32,9 +32,9 @@ class Costs:
     def to_json(self) -> dict[str, Any]:
         return {
             "problem": {**asdict(self.problem), "dtype": self.dtype},
-            **asdict(self.cost),
+            **{key: value for key, value in asdict(self.cost).items() if key != "exact"},
             "density": self.cost.density,
-            "pairs_are": "at most" if self.unknown else "exact",
+            "pairs_are": "at most" if self.unknown or not self.cost.exact else "exact",
             "unknown_tables": list(self.unknown),
             "tables_counted": self.tables_counted,
         }
@@ -50,7 +50,21 @@ def problem_of(
     head_dim_v: int | None,
     dtype: Dtype,
 ) -> Problem:
-    """A problem; what is None is as its counterpart. Raises UserError for impossible heads."""
+    """A problem; what is None is as its counterpart.
+
+    Raises UserError for what no module takes: impossible heads, and lengths past 2**28.
+    """
+    for option, value, power in (
+        ("--batch", batch, 20),
+        ("--heads", heads, 20),
+        ("--kv-heads", kv_heads, 20),
+        ("--q-len", q_len, 28),
+        ("--kv-len", kv_len, 28),
+        ("--head-dim", head_dim, 20),
+        ("--head-dim-v", head_dim_v, 20),
+    ):
+        if value is not None and value > 2**power:
+            raise UserError(f"`{option}` must be at most 2**{power}, got {value}", "")
     try:
         return Problem(
             batch=batch,
@@ -80,12 +94,13 @@ def costs(
     unknown = tuple(sorted(lacking & tensors_in(variant.mask)))
     counted = replace(variant, mask=TRUE) if unknown else variant
     try:
-        found = cost(counted, problem, parameters, given)
+        found = cost(counted, problem, parameters, given, limited=True)
         return Costs(problem, dtype, found, unknown, not unknown)
     except KeyError:
         # The length of a table is the caller's to choose, and no table says it.
         bare = replace(counted, score=SCORE, sink=None)
-        return Costs(problem, dtype, cost(bare, problem, parameters, given), unknown, False)
+        found = cost(bare, problem, parameters, given, limited=True)
+        return Costs(problem, dtype, found, unknown, False)
     except ValueError as error:
         raise UserError(f"a table does not fit: {error}", "its shape must be as declared") from None
 
@@ -98,8 +113,7 @@ def _setting(variant: Variant, text: str) -> tuple[str, int | float | bool]:
         hint = did_you_mean(word, known) or f"it has {', '.join(known) or 'none'}"
         raise UserError(f"`{variant.name}` has no parameter `{word}`", hint)
     number = _number(parameter, value.strip())
-    low = -np.inf if parameter.minimum is None else parameter.minimum
-    high = np.inf if parameter.maximum is None else parameter.maximum
+    low, high = parameter.bounds
     if not low <= number <= high:
         raise UserError(f"`{word}` must be from {low} to {high}, got {number}", "")
     return parameter.name, number

@@ -25,12 +25,26 @@ class UserError(Exception):
         super().__init__(message)
 
 
+class CannotPrint(Exception):
+    """What a command found could not be written to stdout; the message says why."""
+
+
+def output(text: str) -> None:
+    """Text and a newline to stdout. Raises CannotPrint, and BrokenPipeError when nobody reads."""
+    try:
+        typer.echo(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise CannotPrint((error.strerror or str(error)).lower()) from None
+
+
 @contextmanager
 def reported() -> Iterator[None]:
     """Turns whatever a command raises into a message on stderr and an exit code."""
     try:
         yield
-        sys.stdout.flush()
     except typer.Exit:
         raise
     except SpecErrors as errors:
@@ -45,9 +59,12 @@ def reported() -> Iterator[None]:
     except KeyboardInterrupt:
         _leave("interrupted; nothing was left half-written", INTERRUPTED)
     except BrokenPipeError:
-        # The reader has gone (`| head`): Python must not try to flush once more at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader has gone (`| head`).
+        _drop_stdout()
         raise typer.Exit(128 + 13) from None
+    except CannotPrint as error:
+        _drop_stdout()
+        _leave(_text(f"cannot write to stdout: {error}", "is its disk full?"), USER_ERROR)
     except NoWorker as error:
         hint = "is the installation of triton complete? `python -c 'import triton'` tells"
         _leave(_text(str(error), hint), INTERNAL_ERROR)
@@ -56,6 +73,11 @@ def reported() -> Iterator[None]:
         message = f"{type(error).__name__}: {error}"
         hint = "this is a fault of fagen; please report the lines above and the variant file"
         _leave(_text(message, hint), INTERNAL_ERROR)
+
+
+def _drop_stdout() -> None:
+    """Python must not try to flush once more at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _text(message: str, hint: str) -> str:

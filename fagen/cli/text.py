@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 import sys
 import textwrap
@@ -33,10 +34,15 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], right: str = "
         grid.add_column(Text(heading), justify=justify, overflow="fold")  # type: ignore[arg-type]
     for row in rows:
         grid.add_row(*(Text(cell) for cell in row))
-    console = Console(width=width(), color_system="auto" if sys.stdout.isatty() else None)
-    with console.capture() as captured:
-        console.print(grid)
-    return "\n".join(line.rstrip() for line in captured.get().rstrip("\n").split("\n"))
+    # Not captured from stdout: that would write to it.
+    printed, terminal = io.StringIO(), sys.stdout.isatty()
+    Console(
+        file=printed,
+        width=width(),
+        color_system="auto" if terminal else None,
+        force_terminal=terminal,
+    ).print(grid)
+    return "\n".join(line.rstrip() for line in printed.getvalue().rstrip("\n").split("\n"))
 
 
 def built(result: Built) -> str:
@@ -159,6 +165,8 @@ def _costs(costs: Costs) -> list[str]:
     if costs.unknown:
         given = " ".join(f"--table {name}=FILE.npy" for name in costs.unknown)
         pairs += f", at most: `{', '.join(costs.unknown)}` decides, give it with {given}"
+    elif not c.exact:
+        pairs += ", at most: so many pairs are not looked at one by one"
     tables = f"{_si(c.table_bytes)}B"
     if not costs.tables_counted:
         tables = "not counted: one is not given"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import ast
 from dataclasses import dataclass
 
 from fagen.spec.names import DIMENSIONS
@@ -85,9 +85,9 @@ def _of_variant(variant: Variant) -> list[Argument]:
 
 
 def used_in(arguments: list[Argument], body: str) -> list[Argument]:
-    """The arguments whose names occur in the kernel's text, beside its docstring."""
-    code = re.sub(r'""".*?"""', "", body, flags=re.DOTALL)
-    words = set(re.findall(r"[A-Za-z_]\w*", code))
+    """The arguments that the kernel's code names; attributes, texts and comments do not count."""
+    tree = ast.parse(f"def kernel():\n{body}")
+    words = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     return [a for a in arguments if a.name in words]
 
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from fagen.codegen.layout import braced
 from fagen.codegen.torch_text import torch_lines
 from fagen.spec.expr import name, substitute
-from fagen.spec.fold import FLOAT_MAX
-from fagen.spec.names import INDEX_LIMIT
+from fagen.spec.names import FLOAT_LIMIT
 from fagen.spec.variant import Parameter, Tensor, Variant
 
 DOC_WIDTH = 96
@@ -138,7 +137,7 @@ class CallText:
         """Parameters first: a table's shape may name them."""
         lines = []
         for p in self.variant.parameters:
-            low, high = _bounds(p)
+            low, high = map(_bound, p.bounds)
             lines.append(f'check_number("{p.name}", {p.name}, {p.type}, {low}, {high})')
         tables = self.variant.tensors
         for t in tables:
@@ -186,17 +185,11 @@ def _wrapped(text: str) -> list[str]:
     return [docstring(line) for line in lines]
 
 
-def _bounds(p: Parameter) -> tuple[str, str]:
-    if p.type == "bool":
-        return "False", "True"
-    if p.type == "int":
-        low = -INDEX_LIMIT if p.minimum is None else max(int(p.minimum), -INDEX_LIMIT)
-        high = INDEX_LIMIT if p.maximum is None else min(int(p.maximum), INDEX_LIMIT)
-        return str(low), str(high)
-    # An infinite parameter meets zero times infinity in most scores.
-    low_float = -FLOAT_MAX if p.minimum is None else max(float(p.minimum), -FLOAT_MAX)
-    high_float = FLOAT_MAX if p.maximum is None else min(float(p.maximum), FLOAT_MAX)
-    return _number(low_float), _number(high_float)
+def _bound(value: int | float | bool) -> str:
+    """A limit of a check; the one that every float has is said as a power."""
+    if isinstance(value, float) and abs(value) == FLOAT_LIMIT:
+        return "2.0**100" if value > 0 else "-(2.0**100)"
+    return _number(value)
 
 
 def _number(value: int | float | bool) -> str:

@@ -250,8 +250,8 @@ class TabulatePlan:
 class KernelPlan(_Uses):
     """What a template needs to print one kernel.
 
-    `constant_slope` multiplies dq and dk at the end; where the derivative varies it is 1 and each
-    loop has its `slope`. `epilogue` computes `sink` (base 2, relative to the row term) and
+    `constant_slope`, finite, multiplies dq and dk at the end; where the derivative varies it is 1
+    and each loop has its `slope`. `epilogue` computes `sink` (base 2, relative to the row term) and
     `row_term` (natural) on flat vectors of rows.
     """
 

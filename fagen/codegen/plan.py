@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -10,7 +11,7 @@ from fagen.analysis.derivative import derivative
 from fagen.analysis.distance import TABULATED, tabulate
 from fagen.analysis.equivalent import congruent
 from fagen.analysis.linear import both
-from fagen.analysis.products import product_of
+from fagen.analysis.products import in_steps, is_one_step, product_of
 from fagen.analysis.ranges import FLOAT, SATURATED, Range, declared_ranges, range_of
 from fagen.analysis.rewrites import ORIGIN, TileScore, in_terms_of_qk, tile_score
 from fagen.analysis.walk import KEYS, QUERIES, Stream, Test, Walk, plan_walk
@@ -29,7 +30,7 @@ from fagen.codegen.lifetimes import (
 )
 from fagen.codegen.lower import packed, separated
 from fagen.codegen.schedule import Scheduler
-from fagen.codegen.triton_text import OWN_FUNCTIONS
+from fagen.codegen.triton_text import OWN_FUNCTIONS, number
 from fagen.codegen.walk_lines import WalkLines, WalkStep, loop_header, range_ends
 from fagen.spec.expr import (
     LOG2E,
@@ -221,7 +222,6 @@ class _Builder:
             texts += step.texts()
         for loop in loops:
             texts += loop.texts()
-        slope = product_of(self.slope)
         return KernelPlan(
             role=role,
             program_lines=program,
@@ -231,13 +231,19 @@ class _Builder:
             loops=loops,
             post_scale=post_scale,
             reads_qk=self.tile.reads_qk,
-            constant_slope=1.0 if slope.powers else slope.coefficient,
+            constant_slope=1.0 if self._slope_varies else product_of(self.slope).coefficient,
             epilogue=epilogue,
             sink=sink,
             row_term=row_term,
             uses=words(texts),
             ends_meet=self.variant.position == "end",
         )
+
+    @property
+    def _slope_varies(self) -> bool:
+        """Also a constant that is no plain number of float32 stands where a select follows it."""
+        slope = product_of(self.slope)
+        return bool(slope.powers) or not is_one_step(slope.coefficient)
 
     def _anchored(self, node: Expr, own: Stream) -> Expr:
         """Distances counted from the first index of the tile that the program holds."""
@@ -264,7 +270,7 @@ class _Builder:
             inside = make("lt", walk.stream.row, walk.stream.length)
             mask = congruent(self.variant.mask, walk.stream.axis)
             outputs.append(("keep", both(separated(mask), inside)))
-        if backward and product_of(self.slope).powers:
+        if backward and self._slope_varies:
             outputs.append(("slope", self._anchored(self.slope, own)))
         if backward:
             lse2, row_term = name("lse2", "float"), self._anchored(self.tile.row_term, own)
@@ -272,6 +278,8 @@ class _Builder:
                 lse2 = make("sub", lse2, make("mul", row_term, const(LOG2E)))
             outputs.append(("row_shift", lse2))
         lines, texts = scheduler.emit(outputs)
+        if "slope" in texts and self.slope.op == "const":
+            texts["slope"] = _constant_slope(float(self.slope.value))  # type: ignore[arg-type]
         ranges, kind = (walk.masked, "masked") if masked else (walk.full, "full")
         # Few tiles are masked where others are full: a shorter pipeline leaves more shared memory,
         # and with it another block, to each multiprocessor.
@@ -320,3 +328,10 @@ class _Builder:
             *flat.hoisted.get(Lifetime.ROWS, ()),
         )
         return lines, texts.get("sink"), texts.get("row_term")
+
+
+def _constant_slope(value: float) -> str:
+    """A slope past float32 as factors, applied one after another; zero stays zero beside inf."""
+    if not math.isfinite(value):
+        return f"tl.where(p == 0.0, 0.0, {number(value)[0]})"
+    return " * ".join(number(factor)[0] for factor in in_steps(value))

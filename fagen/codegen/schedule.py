@@ -12,13 +12,15 @@ from fagen.codegen.naming import Names, Writer
 from fagen.codegen.reads import lower_reads
 from fagen.codegen.triton_text import OWN_FUNCTIONS, Text, TritonText
 from fagen.spec.expr import Expr, post_order
-from fagen.spec.names import INDEX_NAMES, RESERVED, RESERVED_IN_KERNELS
+from fagen.spec.names import INDEX_NAMES, RESERVED, RESERVED_BY_LAUNCH, RESERVED_IN_KERNELS
 from fagen.spec.variant import Tensor
 
 Lines = dict[Lifetime, list[str]]
 
 #: Variables that the templates themselves assign or take, among others.
-TAKEN = RESERVED | RESERVED_IN_KERNELS | INDEX_NAMES.keys() | set(OWN_FUNCTIONS)
+TAKEN = (
+    RESERVED | RESERVED_IN_KERNELS | RESERVED_BY_LAUNCH | INDEX_NAMES.keys() | set(OWN_FUNCTIONS)
+)
 
 
 @dataclass

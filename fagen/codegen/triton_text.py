@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fagen.analysis.ranges import WIDENED, Range, needs_64_bits
 from fagen.spec.expr import Expr, is_const, post_order
@@ -48,10 +48,11 @@ class TritonText:
     in_range: str
     is_streamed: Callable[[Expr], bool]
     fast: bool = True
+    _long: dict[Expr, bool] = field(default_factory=dict)
 
     def text(self, node: Expr, args: list[Text]) -> Text:
         if node.op == "const":
-            return self._constant(node.value)
+            return number(node.value)  # type: ignore[arg-type]
         if node.args and node.op != "row_of" and all(map(_is_number, node.args)):
             # What the compiler would compute by itself is no tensor, and has no `.to()`.
             args = [_as_tensor(a, t) for a, t in zip(node.args, args, strict=True)]
@@ -72,7 +73,8 @@ class TritonText:
             return self._converted(node, args[0]), ATOM
         if node.op in ("row_min", "row_max"):
             return self._extreme(node, args[0][0]), ATOM
-        inner = ", ".join(a[0] for a in self._widened(node, args))
+        args = self._widened(node, args)
+        inner = ", ".join(a[0] for a in args)
         if node.op == "where":
             return f"tl.where({inner})", ATOM
         if node.op in ("min", "max", "clamp"):
@@ -86,45 +88,49 @@ class TritonText:
             inner += ", FAST_TANH"
         return f"{_CALLS[node.op]}({inner})", ATOM
 
-    def _constant(self, value) -> Text:
-        if isinstance(value, float) and not math.isfinite(value):
-            return f'float("{value}")', ATOM
-        text = repr(value)
-        return text, 11 if text.startswith("-") else ATOM
-
     def _is_wide(self, node: Expr) -> bool:
         return node.type == "int" and needs_64_bits(self.ranges[node])
 
     def is_long(self, root: Expr) -> bool:
         """Whether an int is printed in 64 bits, by its own range or an operand's."""
-        long: dict[Expr, bool] = {}
-        for node in post_order(root):
-            if node.type != "int" or node.op in ("name", "const", "int"):
-                long[node] = False
-            elif node.op == "load":
-                long[node] = self.tensors[str(node.value)].dtype == "int64"
-            else:
-                wide = node.op in WIDENED and self._is_wide(node)
-                long[node] = wide or any(long[a] for a in node.args if a.type == "int")
-        return long[root]
+        for node in () if root in self._long else post_order(root):
+            if node not in self._long:
+                self._long[node] = self._printed_long(node)
+        return self._long[root]
+
+    def _printed_long(self, node: Expr) -> bool:
+        if node.type != "int" or node.op in ("name", "int"):
+            return False
+        if node.op == "const":
+            return self._is_wide(node)
+        if node.op == "load":
+            return self.tensors[str(node.value)].dtype == "int64"
+        wide = node.op in WIDENED and self._is_wide(node)
+        return wide or any(self._long[a] for a in node.args if a.type == "int")
 
     def _widened(self, node: Expr, args: list[Text]) -> list[Text]:
-        if node.op not in WIDENED or not self._is_wide(node):
+        """One operand in 64 bits where the result, or a constant beside it, does not fit into 32.
+
+        Of a constant alone Triton says that it is out of the range of what stands beside it.
+        """
+        ints = [i for i, a in enumerate(node.args) if a.type == "int"]
+        beside = any(node.args[i].op == "const" and self._is_wide(node.args[i]) for i in ints)
+        if not (beside or (node.op in WIDENED and self._is_wide(node))):
             return args
-        if any(self._is_wide(a) for a in node.args):
+        variable = [i for i in ints if node.args[i].op != "const"]
+        if not variable or any(self.is_long(node.args[i]) for i in variable):
             return args
-        position = next((i for i, a in enumerate(node.args) if a.op != "const"), 0)
+        position = next((i for i in variable if not _is_number(node.args[i])), variable[0])
         widened = list(args)
         widened[position] = (f"{wrap(args[position], ATOM)}.to(tl.int64)", ATOM)
         return widened
 
     def _infix(self, node: Expr, args: list[Text]) -> Text:
+        symbol, level = _INFIX[node.op]
+        left, right = self._widened(node, args)
         if node.op in _MIRRORED and node.args[0].op == "const" and node.args[1].op != "const":
             symbol, level = _INFIX[_MIRRORED[node.op]]
-            left, right = args[::-1]
-        else:
-            symbol, level = _INFIX[node.op]
-            left, right = self._widened(node, args)
+            left, right = right, left
         # In Python & and | bind tighter than comparisons, so those are wrapped there.
         left_level = level + 1 if node.op in _COMPARISONS else level
         return f"{wrap(left, left_level)} {symbol} {wrap(right, level + 1)}", level
@@ -145,7 +151,7 @@ class TritonText:
         return f"{wrap(arg, ATOM)}.to({target})"
 
     def _extreme(self, node: Expr, text: str) -> str:
-        low, high = (-(2**63), 2**63 - 1) if self._is_wide(node.args[0]) else (-(2**31), 2**31 - 1)
+        low, high = (-(2**63), 2**63 - 1) if self.is_long(node.args[0]) else (-(2**31), 2**31 - 1)
         neutral = high if node.op == "row_min" else low
         call = "tl.min" if node.op == "row_min" else "tl.max"
         return f"{call}(tl.where({self.in_range}, {text}, {neutral}))"
@@ -179,6 +185,14 @@ class TritonText:
         if dtype in ("float16", "bfloat16", "float64"):
             return f"{load}.to(tl.float32)"
         return f"{load}.to(tl.int32)" if dtype in ("int8", "uint8", "int16") else load
+
+
+def number(value: int | float | bool) -> Text:
+    """A constant; in Triton as in Python an infinity has no literal."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return f'float("{value}")', ATOM
+    text = repr(value)
+    return text, 11 if text.startswith("-") else ATOM
 
 
 def _as_64(index: Expr, text: Text) -> str:

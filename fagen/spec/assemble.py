@@ -13,6 +13,7 @@ from fagen.spec.expr import FALSE, TRUE, Expr, Type, names_in, tensors_in
 from fagen.spec.inherit import Family
 from fagen.spec.names import INDEX_OF_DIMENSION
 from fagen.spec.parse import as_type, parse
+from fagen.spec.scale import example, signs
 from fagen.spec.scope import (
     Rule,
     Scope,
@@ -57,6 +58,7 @@ class _Assembly:
         score = self.layered("score", Rule("`score`"), "float", SCORE)
         names = {p.name for p in parameters}
         scale = self.field("scale", scale_rule(names), DEFAULT_SCALE)
+        self.check_scale(scale, parameters)
         sink = self.field("softmax.sink", sink_rule(), None)
         check_uncalled(functions, self.scope, self.problems)
         if mask is FALSE and before == len(self.problems):
@@ -170,6 +172,17 @@ class _Assembly:
         if not isinstance(node, Scalar) or node.plain is None:
             return default
         return self.lowered(node, rule, "float")
+
+    def check_scale(self, scale: Expr | None, parameters: tuple[Parameter, ...]) -> None:
+        """What no head_dim and no parameter brings into the range of a scale serves no call."""
+        node = self.node("scale")
+        if scale is None or not isinstance(node, Scalar) or signs(scale, parameters):
+            return
+        value = example(scale, parameters)
+        shown = "is no number" if value is None else f"is {value:g}"
+        message = f"`scale` {shown} and never from 2**-100 to 2**100 or the negative of that"
+        hint = "write a factor on q.k, such as `rsqrt(head_dim)`"
+        self.problems.append(node.text.whole(message, hint))
 
     def check_unused(self, erroneous: bool) -> None:
         """An unused argument of a kernel is a defect; one that a parent declared just goes."""

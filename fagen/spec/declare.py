@@ -10,7 +10,7 @@ from fagen.spec.document import Document, ParameterEntry, TensorEntry
 from fagen.spec.errors import Diagnostic
 from fagen.spec.expr import const, name
 from fagen.spec.fold import FLOAT_MAX
-from fagen.spec.names import DIMENSIONS, INDEX_LIMIT, INDEX_NAMES
+from fagen.spec.names import DIMENSIONS, FLOAT_LIMIT, INDEX_LIMIT, INDEX_NAMES
 from fagen.spec.parse import syntax
 from fagen.spec.scope import Function, Scope, misnamed
 from fagen.spec.source import Mapping, Node, Scalar, Sequence
@@ -41,11 +41,8 @@ def declare_parameters(
         result.append(parameter)
         scope.values[word] = name(word, entry.type)
         if entry.type == "int":
-            low, high = parameter.minimum, parameter.maximum
-            scope.bounds[word] = (
-                int(-INDEX_LIMIT if low is None else low),
-                int(INDEX_LIMIT if high is None else high),
-            )
+            low, high = parameter.bounds
+            scope.bounds[word] = (int(low), int(high))
     return tuple(result)
 
 
@@ -70,9 +67,10 @@ def _parameter(
             problems.append(place.error(message, hint))
             continue
         if entry.type == "float":
+            if problem := _beyond_floats(field, word, value, entry, place):
+                problems.append(problem)
+                continue
             value = float(value)
-            if math.isfinite(value) and abs(value) > FLOAT_MAX:
-                problems.append(place.error("floats are float32; this one does not fit"))
         elif entry.type == "int":
             limit = (INT_MIN, INT_MAX) if entry.static else (-INDEX_LIMIT, INDEX_LIMIT)
             if field == "default" and not limit[0] <= value <= limit[1]:
@@ -94,6 +92,23 @@ def _parameter(
     if len(problems) > before:
         return None
     return Parameter(word, entry.type, default, low, high, entry.description)
+
+
+def _beyond_floats(
+    field: str, word: str, value: int | float, entry: ParameterEntry, place: Node
+) -> Diagnostic | None:
+    """An infinity may be baked in, but no call may pass one: 0 times it is NaN in most scores."""
+    if entry.static:
+        written = place.value if isinstance(place, Scalar) else ""
+        if abs(value) > FLOAT_MAX and "inf" not in written.lower():
+            return place.error("floats are float32; this one does not fit", "write `.inf`")
+    elif abs(value) > FLOAT_LIMIT:
+        message = f"`{field}` of `{word}` is beyond -2**100 ... 2**100"
+        hint = "float parameters stay inside this range, so that products with them are finite"
+        if field != "default":
+            hint += "; leave the bound out"
+        return place.error(message, hint)
+    return None
 
 
 def _fits(value: object, kind: str) -> bool:

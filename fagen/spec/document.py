@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -52,7 +53,12 @@ def _range(value: Any) -> tuple[int, int]:
 def _text(value: Any) -> str:
     if value is None or isinstance(value, (dict, list, bool)):
         raise PydanticCustomError("fagen", "must be text (put it in quotes)")
-    return " ".join(str(value).split())
+    text = " ".join(str(value).split())
+    for character in text:
+        if unicodedata.category(character) in ("Cc", "Cs"):
+            shown = f"U+{ord(character):04X}"
+            raise PydanticCustomError("fagen", f"must hold no control character, here {shown}")
+    return text
 
 
 def _schema(described: str, *kinds: str) -> WithJsonSchema:

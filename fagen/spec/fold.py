@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from fagen.spec.bounds import INT_MAX, INT_MIN, Interval, bounds
 from fagen.spec.expr import FALSE, TRUE, Expr, const, is_const, make
 
-#: The largest finite float32.
-FLOAT_MAX = 3.4028234663852886e38
+#: The largest finite float32, and the least positive number that it does not round to 0.
+FLOAT_MAX, FLOAT_MIN = 3.4028234663852886e38, 2.0**-149
 
 
 class Refusal(Exception):
@@ -39,6 +39,8 @@ def build(op: str, args: list[Expr], of_names: Mapping[str, Interval]) -> Expr:
         return _choice(node)
     if node.args and all(a.op == "const" for a in node.args):
         return _computed(node)
+    if node.op in ("mul", "div") and FLOAT_MAX < abs(size := _constant_factor(node)) < math.inf:
+        raise Refusal(f"the constants of `{node!r}` multiply to {size:g}, past float32")
     return node
 
 
@@ -50,8 +52,10 @@ def literal(value: int | float | bool) -> Expr:
         wrapped = (value + 2**31) % 2**32 - 2**31
         hint = f"as a pattern of 32 bits it is {wrapped}" if 0 < value < 2**32 else ""
         raise Refusal("ints have 32 bits; this one does not fit", hint)
-    if isinstance(value, float) and math.isfinite(value) and abs(value) > FLOAT_MAX:
+    if isinstance(value, float) and abs(value) > FLOAT_MAX:
         raise Refusal("floats are float32; this one does not fit", "write `inf`")
+    if isinstance(value, float) and 0 < abs(value) < FLOAT_MIN:
+        raise Refusal("floats are float32, in which this one is 0", "write `0.0`")
     return const(value)
 
 
@@ -64,6 +68,22 @@ def _check_divisor(node: Expr, of_names: Mapping[str, Interval]) -> None:
         named = divisor.op == "name" and divisor.value in of_names
         hint = f"give `{divisor.value}` a `min: 1`" if named else f"write `max({divisor!r}, 1)`"
         raise Refusal(f"the divisor `{divisor!r}` may be zero", hint)
+
+
+def _constant_factor(node: Expr) -> float:
+    """The product of the constants in a chain of products and quotients of floats."""
+    if node.type != "float":
+        return 1.0
+    if node.op == "const":
+        return float(node.value)  # type: ignore[arg-type]
+    if node.op == "neg":
+        return -_constant_factor(node.args[0])
+    if node.op == "mul":
+        return _constant_factor(node.args[0]) * _constant_factor(node.args[1])
+    if node.op == "div":
+        below = _constant_factor(node.args[1])
+        return _constant_factor(node.args[0]) / below if below else math.inf
+    return 1.0
 
 
 def _choice(node: Expr) -> Expr:
@@ -80,7 +100,7 @@ def _choice(node: Expr) -> Expr:
 
 def _computed(node: Expr) -> Expr:
     values = [a.value for a in node.args]
-    compute = _COMPUTE.get(node.op)
+    compute = COMPUTE.get(node.op)
     if compute is None:
         return node
     try:
@@ -96,6 +116,8 @@ def _computed(node: Expr) -> Expr:
     if node.type == "int" and not INT_MIN <= value <= INT_MAX:
         raise Refusal(f"`{node!r}` is {value}, which 32 bits cannot hold")
     if node.type == "float" and abs(value) > FLOAT_MAX:
+        if all(math.isfinite(v) for v in values):  # type: ignore[arg-type]
+            raise Refusal(f"`{node!r}` is more than float32 can hold", "write `inf` if it is meant")
         value = math.copysign(math.inf, value)
     return const(value)
 
@@ -112,7 +134,8 @@ def _floor(x: float) -> float:
     return float(math.floor(x)) if math.isfinite(x) else x
 
 
-_COMPUTE: dict[str, Callable] = {
+#: Every operation but `and`, `or` and `where` on Python numbers.
+COMPUTE: dict[str, Callable] = {
     "neg": operator.neg, "add": operator.add, "sub": operator.sub, "mul": operator.mul,
     "div": operator.truediv, "floordiv": operator.floordiv, "mod": operator.mod,
     "pow": operator.pow, "min": min, "max": max, "abs": abs,

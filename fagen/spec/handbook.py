@@ -15,6 +15,9 @@ Written from the tables in `fagen/spec` by `python -m fagen.spec.handbook > docs
 
 Ints have 32 bits, floats are float32; a sum, product or shift to the left that may leave 32 bits is
 taken in 64, so nothing wraps: `1 << 31` is positive. An int beside a float is converted to a float.
+An int parameter is from -2**28 to 2**28, a float parameter from -2**100 to 2**100, or as declared;
+`scale` must be from 2**-100 to 2**100, or the negative of that, for some `head_dim`. Constants past
+float32 are refused, whether written or computed; infinity is written `inf`.
 A read whose index is out of range, a negative one included, yields 0. Divisors of `//` and `%` are
 proven nonzero while the file is read. What only constants decide is computed then too, so a branch
 behind a `static: true` flag leaves nothing behind.

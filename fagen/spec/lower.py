@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import math
+import re
 from dataclasses import dataclass, field
 
 from fagen.spec.errors import Diagnostic, did_you_mean
@@ -143,6 +145,9 @@ class Operators(ast.NodeVisitor):
         if not isinstance(value, (bool, int, float)):
             what = "text" if isinstance(value, (str, bytes)) else f"`{value}`"
             return self.fail(node, f"{what} is not part of the language")
+        written = self.text.value[node.col_offset : node.end_col_offset]
+        if value == 0 and re.search("[1-9]", re.split("[eE]", written)[0]):
+            value = 5e-324  # as written it is not 0, though no float64 is nearer
         try:
             return literal(value)
         except Refusal as error:
@@ -213,6 +218,9 @@ class Operators(ast.NodeVisitor):
     def power(self, node: ast.BinOp, base: Expr | None, exponent: Expr | None) -> Expr | None:
         if base is None or exponent is None:
             return None
+        if exponent.op == "const" and math.isinf(float(exponent.value or 0)):
+            hint = "where it is meant, write what the power is then"
+            return self.fail(node.right, "the exponent of `**` must be finite", hint)
         if exponent.op != "const":
             hint = "write `exp2(x)`" if base.op == "const" else "write `exp2(y * log2(x))`"
             return self.fail(node.right, "the exponent of `**` must be a constant", hint)

@@ -63,41 +63,53 @@ INDEX_OF_DIMENSION = {
 #: a few such values stays inside int32.
 INDEX_LIMIT = 2**28
 
-#: Names that the generated `attention`, `reference` and their operators have for purposes of their
-#: own: no parameter, tensor or length may bear them.
+#: Largest magnitude of a float parameter and of the scale: a product of two, or of one and any
+#: constant that is no larger, stays inside float32.
+FLOAT_LIMIT = 2.0**100
+
+#: Names that the generated `attention`, `reference`, their operators and launchers have for
+#: purposes of their own, and words of an operator's schema: no parameter, tensor or length may bear
+#: them. A tensor becomes an argument of kernels too, with `_ptr` behind its name.
 RESERVED = frozenset({
-    "Backward", "Forward", "NAMESPACE", "NUMBERS", "WHOLE", "any", "as_batch", "attention_varlen",
-    "backward_op", "below_autograd", "block_count", "block_table", "blocks", "bool", "by_distance",
-    "cache_seqlens", "cast_by_autocast", "check_inputs", "check_matrices", "check_number",
-    "check_options", "check_order", "check_packing", "check_range", "check_table",
-    "checks_promises", "chosen_config", "column_chunks", "config", "configs", "ctx",
-    "cu_seqlens_k", "cu_seqlens_q", "delta", "deterministic", "device", "dk", "dkdv_kernel",
-    "dlse", "dout", "dq", "dq_kernel", "dtype", "dv", "empty_like_heads", "fake_backward",
-    "fake_forward", "flat_config", "forward_kernel", "forward_op", "gap_first", "gap_range",
-    "gaps", "grad", "grads", "has_fast_tanh", "head_dim_v", "int", "isinstance", "k", "k_cache",
-    "key_walk_kernel", "keys", "kv_offset", "launch_backward", "launch_forward", "list", "locate",
-    "lse", "lse2", "made_once", "math", "max_seqlen_k", "max_seqlen_q", "new_gradients",
+    "Backward", "Ellipsis", "Forward", "NAMESPACE", "NUMBERS", "NoneType", "WHOLE", "any",
+    "as_batch", "attention_varlen", "backward_op", "below_autograd", "block_count", "block_table",
+    "blocks", "bool", "by_distance", "cache_seqlens", "cast_by_autocast", "check_inputs",
+    "check_matrices", "check_number", "check_options", "check_order", "check_packing",
+    "check_range", "check_table", "checks_promises", "chosen_config", "column_chunks", "config",
+    "configs", "ctx", "cu_seqlens_k", "cu_seqlens_q", "delta", "deterministic", "device", "dk",
+    "dkdv_kernel", "dlse", "dout", "dq", "dq_kernel", "dtype", "dv", "empty_like_heads",
+    "fake_backward", "fake_forward", "flat_config", "forward_kernel", "forward_op", "gap_first",
+    "gap_range", "gaps", "grad", "grads", "has_fast_tanh", "head_dim_v", "int", "isinstance", "k",
+    "k_cache", "key_walk_kernel", "keys", "kv_offset", "launch_backward", "launch_forward", "list",
+    "locate", "lse", "lse2", "made_once", "math", "max_seqlen_k", "max_seqlen_q", "new_gradients",
     "operands", "os", "out", "partition", "prep_kernel", "programs", "q", "q_offset",
     "query_walk_kernel", "return_lse", "row_state", "scale", "sequences", "sink", "sizes",
     "table_at", "tabulate_kernel", "tabulated", "torch", "triton", "tuple", "v", "v_cache",
-    "values", "wanted", "wants", "wants_dkdv", "wants_dq", "weights", "with_dense_rows", "x",
-    "zip",
+    "values", "walk", "wanted", "wants", "wants_dkdv", "wants_dq", "weights", "with_dense_rows",
+    "x", "zip",
 })  # fmt: skip
 #: Those of kernels, where parameters and lengths stand as they are and tensors as pointers.
 RESERVED_IN_KERNELS = frozenset({
     "BLOCK_M", "BLOCK_N", "CHUNKS", "CHUNKS_V", "FAST_TANH", "HAS_DLSE", "HEAD_DIM", "HEAD_DIM_V",
     "MASKED_STAGES", "PACKED", "RUNTIME_INTS", "TILES_AT_ONCE", "acc", "accumulate", "blocks",
     "column", "correction", "dk_head", "dout_head", "dp", "dq_head", "ds", "dv_head", "end",
-    "first", "floor_div", "floor_mod", "full_first", "full_stop", "gap", "group", "head_of",
+    "first", "floor_div", "floor_mod", "full_first", "full_stop", "gap", "group", "head_of", "i",
     "inside", "inverse", "k_head", "kv_block", "kv_column", "kv_first", "kv_hi", "kv_in_range",
-    "kv_lo", "kv_start", "live", "live_first", "live_stop", "load_row_state", "load_streamed",
-    "load_tile", "locate", "matrix", "may", "member", "multiply", "must", "new_max",
-    "online_softmax_update", "out_head", "p", "program", "q_block", "q_first", "q_head", "q_hi",
-    "q_in_range", "q_lo", "q_start", "qk", "row_base", "row_offsets", "rows", "running_max",
-    "running_sum", "saturate", "scale_tile", "scores", "shift", "slot", "smaller_end", "some",
-    "step", "stop", "store_tile", "sure", "sure_count", "sure_first", "sure_stop", "swap", "tile",
-    "tl", "unbroken", "v_head", "visited", "walk", "zero_tile",
+    "kv_lo", "kv_start", "len", "live", "live_first", "live_stop", "load_row_state",
+    "load_streamed", "load_tile", "locate", "matrix", "may", "member", "multiply", "must",
+    "new_max", "online_softmax_update", "out_head", "p", "program", "q_block", "q_first", "q_head",
+    "q_hi", "q_in_range", "q_lo", "q_start", "qk", "row_base", "row_offsets", "rows",
+    "running_max", "running_sum", "saturate", "scale_tile", "scores", "shift", "slot",
+    "smaller_end", "some", "step", "stop", "store_tile", "sure", "sure_count", "sure_first",
+    "sure_stop", "swap", "tile", "tl", "unbroken", "v_head", "visited", "walk", "zero_tile",
 })  # fmt: skip
+#: Words of the function that Triton writes around a kernel's arguments, and of its own options.
+RESERVED_BY_LAUNCH = frozenset({
+    "backend", "debug", "fpsan_homomorphic_casts", "instrumentation_mode", "num_stages",
+    "num_warps", "options", "params", "specialization", "specialize_impl",
+})  # fmt: skip
+#: Characters of a name: it becomes a file's name, and a part of others.
+LONGEST_NAME = 100
 #: Families of such names: pointers and strides, makers of tables, parts of sums, ends of walks.
 RESERVED_FORMS = (
     r"\w+_ptr", r"\w+_stride_\w+", r"default_\w+", r"t\d+",

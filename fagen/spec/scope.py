@@ -13,7 +13,9 @@ from fagen.spec.bounds import Interval
 from fagen.spec.expr import Expr, name, post_order
 from fagen.spec.names import (
     INDEX_NAMES,
+    LONGEST_NAME,
     RESERVED,
+    RESERVED_BY_LAUNCH,
     RESERVED_FORMS,
     RESERVED_IN_KERNELS,
 )
@@ -77,7 +79,13 @@ class Scope:
 def misnamed(word: str, kind: str) -> tuple[str, str] | None:
     """Why a word cannot name something of this kind ("a parameter", ...), with a hint; or None."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", word):
-        return f"`{word}` cannot be the name of {kind}", "use letters, digits and underscores"
+        return (
+            f"`{word[:LONGEST_NAME]}` cannot be the name of {kind}",
+            "use letters, digits and underscores",
+        )
+    if len(word) > LONGEST_NAME:
+        shown, most = f"{word[:20]}...", f"use at most {LONGEST_NAME} characters"
+        return f"`{shown}` cannot be the name of {kind}: it is {len(word)} characters long", most
     if keyword.iskeyword(word) or word in YAML_WORDS:
         return f"`{word}` cannot be the name of {kind}: it is a reserved word", ""
     if word in WORDS:
@@ -97,7 +105,7 @@ def is_reserved(word: str, kind: str) -> bool:
     """Whether the generated code has a word for purposes of its own where this kind would stand."""
     if kind not in ("a parameter", "a tensor", "a length"):
         return False
-    in_kernels = kind != "a tensor" and word in RESERVED_IN_KERNELS
+    in_kernels = kind != "a tensor" and word in RESERVED_IN_KERNELS | RESERVED_BY_LAUNCH
     return word in RESERVED or in_kernels or any(re.fullmatch(f, word) for f in RESERVED_FORMS)
 
 

@@ -154,7 +154,12 @@ def _table() -> dict[str, Operation]:
         Operation(
             "where", 3, _where, "second operand where the first holds, else the third", None, True
         ),
-        Operation("int", 1, lambda kinds: "int", "truncation towards zero; of a bool 0 or 1"),
+        Operation(
+            "int",
+            1,
+            lambda kinds: "int",
+            "truncation towards zero; of a bool 0 or 1; of NaN or past 32 bits unspecified",
+        ),
         Operation("float", 1, _to_float, "float32 of an int"),
         Operation("floor", 1, _floor_result, "largest whole float not above"),
     ]

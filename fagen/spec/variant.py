@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from fagen.spec.expr import TRUE, Expr, Type, make, name
+from fagen.spec.names import FLOAT_LIMIT, INDEX_LIMIT
 from fagen.spec.text import to_text
 
 SCORE = name("score", "float")
@@ -16,7 +17,7 @@ Pass = Literal["forward", "backward", "decode"]
 
 @dataclass(frozen=True)
 class Parameter:
-    """A scalar of the call. `minimum` and `maximum` are inclusive; None means unbounded."""
+    """A scalar of the call. `minimum` and `maximum` are inclusive; None means undeclared."""
 
     name: str
     type: Type
@@ -24,6 +25,16 @@ class Parameter:
     minimum: int | float | None = None
     maximum: int | float | None = None
     description: str = ""
+
+    @property
+    def bounds(self) -> tuple[int | float, int | float]:
+        """The least and the greatest value that a call may pass, of the parameter's type."""
+        if self.type == "bool":
+            return False, True
+        kind, limit = (int, INDEX_LIMIT) if self.type == "int" else (float, FLOAT_LIMIT)
+        low = -limit if self.minimum is None else max(self.minimum, -limit)
+        high = limit if self.maximum is None else min(self.maximum, limit)
+        return kind(low), kind(high)
 
 
 @dataclass(frozen=True)

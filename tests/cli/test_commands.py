@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -175,7 +178,15 @@ def test_all_errors_of_all_files_come_together(fagen, quick, tmp_path):
         (["explain", "alibi", "--heads", "3", "--kv-heads", "2"], "must divide heads", "--heads"),
         (["explain", "full", "--set", "x=1"], "`full` has no parameter `x`", "it has none"),
         (["explain", "softcap", "--set", "cap=high"], "`cap` must be float", "--set cap=50.0"),
-        (["explain", "softcap", "--set", "cap=-1"], "must be from 0.001 to inf", ""),
+        (["explain", "softcap", "--set", "cap=-1"], "must be from 0.001 to 1.26765", ""),
+        (["explain", "softcap", "--set", "cap=nan"], "must be from 0.001 to 1.26765", ""),
+        (["explain", "sliding_window", "--set", "window=0"], "from 1 to 268435456, got 0", ""),
+        (["explain", "sliding_window", "--set", "window=99999999999"], "from 1 to 268435456", ""),
+        (["explain", "causal", "--q-len", 10**14], "`--q-len` must be at most 2**28", ""),
+        (["explain", "full", "--kv-len", 2**28 + 1], "`--kv-len` must be at most 2**28", ""),
+        (["explain", "full", "--batch", 10**40], "`--batch` must be at most 2**20", ""),
+        (["build", "sm_90"], "sm_90: targets, but nothing to build", "variant file"),
+        (["build", "--target", "sm_90", "gfx942"], "gfx942: targets, but nothing", ""),
         (["explain", "document", "--table", "dox=x.npy"], "no tensor `dox`", "`doc`"),
         (["explain", "document", "--table", "doc=x.npy"], "cannot read `x.npy`", "numpy.save"),
         (["new", "2fast"], "`2fast` cannot be the name of a variant", "letters"),
@@ -192,7 +203,8 @@ def test_errors_of_the_user(fagen, quick, monkeypatch, arguments, message, hint)
 @pytest.mark.parametrize(
     "arguments",
     [["build"], ["build", "full", "--tagret", "sm_90"], ["explain", "full", "--batch", "0"],
-     ["verify", "full", "--level", "deep"], ["bild", "full"]],
+     ["verify", "full", "--level", "deep"], ["bild", "full"],
+     ["verify", "full", "--seed", 10**23], ["fuzz", "--seed", 10**23]],
 )  # fmt: skip
 def test_wrong_usage(fagen, arguments):
     code, out, err = fagen(*arguments)
@@ -284,6 +296,36 @@ def test_explain_counts_a_table(fagen, tmp_path):
     exact = json.loads(fagen("explain", "document", *shape, "--table", "doc=doc.npy", "--json")[1])
     costs = exact["variants"][0]["costs"]
     assert costs["pairs_are"] == "exact" and costs["pairs"] == 2 * 2 * 128 * 129 // 2
+
+
+def test_explain_bounds_its_work(fagen):
+    """2**56 pairs: intervals are measured, at most, and no pair is looked at."""
+    long = ("--q-len", 2**22, "--kv-len", 2**28, "--heads", 1, "--batch", 1)
+    out = fagen("explain", "causal", *long)[1]
+    assert "at most" not in out and "live pairs  1.1 P of 1.1 P (99.2 %)" in out
+    out = fagen("explain", "mini_causal", *long)[1]
+    assert "(100.0 %), at most: so many pairs are not looked at one by one" in out
+    (data,) = json.loads(fagen("explain", "mini_causal", *long, "--json")[1])["variants"]
+    assert data["costs"]["pairs_are"] == "at most" and "exact" not in data["costs"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device without room")
+@pytest.mark.parametrize(
+    "arguments", [["list"], ["list", "--json"], ["--version"], ["--help"], ["schema"]], ids=str
+)
+def test_a_full_stdout_is_said(arguments):
+    code = "from fagen.cli import main; main()"
+    with open("/dev/full", "w") as full:
+        run = subprocess.run(
+            [sys.executable, "-c", code, *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        )
+    assert run.returncode == 2
+    assert run.stderr.startswith("error: cannot write to stdout: no space left on device")
+    assert "Traceback" not in run.stderr
 
 
 def test_version_and_help(fagen):

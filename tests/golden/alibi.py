@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 SPEC_HASH = "b531fd2504c3"
-CONTENT_HASH = "1aa5f01d8787"
+CONTENT_HASH = "ed154655278e"
 NAMESPACE = f"fagen_alibi_{CONTENT_HASH}"
 
 # Triton would compile anew for an int that is 1 or divisible by 16; these never need it.
@@ -1172,6 +1172,8 @@ def cast_by_autocast(x, name):
 
 def check_matrices(q, k, v):
     for name, x in (("q", q), ("k", k), ("v", v)):
+        if x.layout != torch.strided:
+            raise TypeError(f"{name} must have the layout torch.strided, got {x.layout}")
         if x.ndim != 4:
             raise ValueError(f"{name} must be [batch, heads, length, width], got {list(x.shape)}")
         if x.dtype not in (torch.float16, torch.bfloat16, torch.float32):
@@ -1254,6 +1256,8 @@ def check_table(name, x, dtype, device, shape, sizes):
     axes = ", ".join(str(axis) for axis in shape)
     if not isinstance(x, torch.Tensor):
         raise TypeError(f"{name} must be a tensor [{axes}], got {type(x).__name__}")
+    if x.layout != torch.strided:
+        raise TypeError(f"{name} must have the layout torch.strided, got {x.layout}")
     if x.dtype != dtype:
         raise TypeError(f"{name} must be {dtype}, got {x.dtype}")
     if x.device != device:

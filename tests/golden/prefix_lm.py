@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 SPEC_HASH = "cf141cc0a7dd"
-CONTENT_HASH = "87427a2fe6dc"
+CONTENT_HASH = "34e342b72bde"
 NAMESPACE = f"fagen_prefix_lm_{CONTENT_HASH}"
 
 # Triton would compile anew for an int that is 1 or divisible by 16; these never need it.
@@ -1224,6 +1224,8 @@ def cast_by_autocast(x, name):
 
 def check_matrices(q, k, v):
     for name, x in (("q", q), ("k", k), ("v", v)):
+        if x.layout != torch.strided:
+            raise TypeError(f"{name} must have the layout torch.strided, got {x.layout}")
         if x.ndim != 4:
             raise ValueError(f"{name} must be [batch, heads, length, width], got {list(x.shape)}")
         if x.dtype not in (torch.float16, torch.bfloat16, torch.float32):
@@ -1305,6 +1307,8 @@ def check_table(name, x, dtype, device, shape, sizes):
     axes = ", ".join(str(axis) for axis in shape)
     if not isinstance(x, torch.Tensor):
         raise TypeError(f"{name} must be a tensor [{axes}], got {type(x).__name__}")
+    if x.layout != torch.strided:
+        raise TypeError(f"{name} must have the layout torch.strided, got {x.layout}")
     if x.dtype != dtype:
         raise TypeError(f"{name} must be {dtype}, got {x.dtype}")
     if x.device != device:

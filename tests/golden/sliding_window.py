@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 SPEC_HASH = "1bfe4d26d036"
-CONTENT_HASH = "ee0cfcea002e"
+CONTENT_HASH = "5b16f56b6b10"
 NAMESPACE = f"fagen_sliding_window_{CONTENT_HASH}"
 
 # Triton would compile anew for an int that is 1 or divisible by 16; these never need it.
@@ -1120,6 +1120,8 @@ def cast_by_autocast(x, name):
 
 def check_matrices(q, k, v):
     for name, x in (("q", q), ("k", k), ("v", v)):
+        if x.layout != torch.strided:
+            raise TypeError(f"{name} must have the layout torch.strided, got {x.layout}")
         if x.ndim != 4:
             raise ValueError(f"{name} must be [batch, heads, length, width], got {list(x.shape)}")
         if x.dtype not in (torch.float16, torch.bfloat16, torch.float32):

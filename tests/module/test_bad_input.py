@@ -49,6 +49,12 @@ MATRICES = {
         r"k must have the dtype of q, torch.float32, got torch.float16"),
     "mixed devices": (
         dict(v=V.to("meta")), ValueError, r"v must be on the device of q, cpu, got meta"),
+    "sparse": (
+        dict(k=K.to_sparse()), TypeError,
+        r"k must have the layout torch.strided, got torch.sparse_coo"),
+    "jagged": (
+        dict(q=torch.nested.nested_tensor([Q[0], Q[1]], layout=torch.jagged)), TypeError,
+        r"q must have the layout torch.strided, got torch.jagged"),
     "query elsewhere": (
         dict(q=Q.to("meta")), ValueError, r"k must be on the device of q, meta, got cpu"),
     "no columns": (
@@ -160,6 +166,9 @@ def test_options(name):
 DOC = tables("document", 2, 12)["doc"]
 TABLES = {
     "missing": ("document", {}, TypeError, r"missing .* keyword-only argument: 'doc'"),
+    "sparse": (
+        "document", dict(doc=DOC.to_sparse()), TypeError,
+        r"doc must have the layout torch.strided, got torch.sparse_coo"),
     "None": ("document", dict(doc=None), TypeError, r"doc must be a tensor .* got NoneType"),
     "a list": (
         "document", dict(doc=[[0]]), TypeError,

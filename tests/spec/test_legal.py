@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from fagen.spec.errors import SpecErrors
 from fagen.spec.expr import TRUE
 from fagen.spec.load import load_text
+from fagen.spec.scale import signs
 from fagen.spec.text import to_text
 from fagen.spec.variant import SCORE, Parameter, Tensor
 
@@ -229,3 +231,41 @@ def test_equal_files_have_equal_hashes_and_others_do_not() -> None:
     assert load_text(text.format("score")).hash == load_text("# c\n" + text.format("'score'")).hash
     hashes = {load_text(text.format(s)).hash for s in ("score", "score * 1", "float(h)", "h + 0")}
     assert len(hashes) == 4
+
+
+SCALES = [
+    ("-1", {-1}),
+    ("rsqrt(head_dim)", {1}),
+    ("64 - head_dim", {1, -1}),
+    ("1.0 if head_dim == 96 else 0.0", {1}),
+    ("cap / head_dim", {1, -1}),
+    ("0.0 if cap == 12345.0 else -1e-40", None),
+    ("1.0 if cap == 12345.0 else -1e-40", {1}),
+    ("exp(-abs(cap))", {1}),
+    ("-exp(cap)", {-1}),
+    ("2.0 ** (-100)", {1}),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), SCALES)
+def test_a_scale_may_have_the_signs(text: str, expected: set[int] | None) -> None:
+    source = f"name: x\nparameters: {{cap: {{type: float, default: 2}}}}\nscale: {text}\n"
+    source += "score: score + cap\n"
+    if expected is None:
+        with pytest.raises(SpecErrors, match=r"never from 2\*\*-100"):
+            load_text(source)
+        return
+    variant = load_text(source)
+    assert signs(variant.scale, variant.parameters) == expected
+
+
+def test_bounds_of_parameters() -> None:
+    assert Parameter("x", "float", 0.0).bounds == (-(2.0**100), 2.0**100)
+    assert Parameter("x", "float", 1, 0, 8).bounds == (0.0, 8.0)
+    assert Parameter("x", "int", 1, 0, 2**40).bounds == (0, 2**28)
+    assert Parameter("x", "bool", True).bounds == (False, True)
+
+
+def test_infinity_may_be_baked_in() -> None:
+    text = "name: x\nparameters: {c: {type: float, default: .inf, static: true}}\nscore: score * c"
+    assert to_text(load_text(text).score) == "score * inf"
