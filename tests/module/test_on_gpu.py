@@ -23,6 +23,8 @@ from generated import (
     written,
 )
 from small_model import Model, gradients
+from test_varlen import check as check_packed
+from test_varlen import given
 from torch.nn.functional import scaled_dot_product_attention
 from torch.utils.checkpoint import checkpoint
 
@@ -80,6 +82,50 @@ def test_other_dtypes(name, dtype):
 def test_head_widths(head_dim, head_dim_v):
     q, k, v = on_gpu(1, 4, 2, 515, 700, head_dim, head_dim_v)
     check(shipped("causal"), module("causal"), q, k, v)
+
+
+@pytest.mark.parametrize(
+    ("head_dim", "head_dim_v"), [(64, 16), (16, 16), (80, 80), (64, 64), (128, 128), (128, 32)]
+)
+def test_loops_without_a_pipeline(head_dim, head_dim_v):
+    mod = module("causal")
+    for block_m, block_n, warps in ((64, 64, 4), (128, 64, 8), (64, 32, 4)):
+        q, k, v = on_gpu(1, 4, 2, 282, 300, head_dim, head_dim_v)
+        config = dict.fromkeys(mod.ROLES, mod.Config(block_m, block_n, warps, 1))
+        check(shipped("causal"), mod, q, k, v, config=config)
+
+
+def test_a_table_read_through_a_table():
+    """Loads that wait for loads, which the pipeline leaves where they are."""
+    variant, mod = written(
+        "tensors:\n"
+        "  seen: {shape: [total_kv], dtype: int64}\n"
+        "  key: {shape: [5], dtype: bfloat16}\n"
+        "mask: kv_idx <= q_idx + 15\nscore: score + key[seen[kv_token]]"
+    )
+    for head_dim, head_dim_v in ((80, 16), (64, 64), (128, 128)):
+        q, k, v = on_gpu(1, 4, 2, 282, 282, head_dim, head_dim_v)
+        seen = torch.arange(282, device="cuda") * 7 % 6 - 1
+        check(variant, mod, q, k, v, seen=seen, key=torch.randn(5, device="cuda").to(HALF))
+
+
+def test_a_score_by_distance():
+    variant, mod = shipped("t5_bias"), import_source(render(shipped("t5_bias")), "gpu_t5_bias")
+    q, k, v = on_gpu(2, 4, 4, 515, 700, 64)
+    bias = torch.randn(4, 32, generator=torch.Generator().manual_seed(0)).cuda()
+    check(variant, mod, q, k, v, bias=bias, scale=0.125)
+
+
+@pytest.mark.parametrize("name", ["full", "causal", "sliding_window", "alibi", "document"])
+@pytest.mark.parametrize("head_dim", [64, 128])
+def test_packed_sequences(name, head_dim):
+    lengths = ((517, 0, 1000, 1, 64, 0), (517, 64, 1027, 333, 64, 5))
+    made = {n: t.cuda() for n, t in given(name, lengths).items()}
+    parameters = {"window": 200} if name == "sliding_window" else {}
+    check_packed(
+        shipped(name), module(name), lengths, heads=4, kv_heads=2, head_dim=head_dim, dtype=HALF,
+        tables=made, parameters=parameters, config={}, device="cuda",
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("head_dim", [128, 256])
