@@ -95,7 +95,8 @@ def draw_packed(variant: Variant, case: Case, device: str, seed: int) -> PackedI
         torch.tensor([0, *itertools.accumulate(sizes)], dtype=torch.int32, device=device)
         for sizes in zip(*case.lengths, strict=True)
     )
-    return PackedInputs(sequences, given, ends, {**parameters, **tables})
+    scale = {} if case.scale is None else {"scale": case.scale}
+    return PackedInputs(sequences, given, ends, {**parameters, **tables, **scale})
 
 
 def _sequences(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import Literal, get_args
 
@@ -37,7 +38,7 @@ def draw_case(rng: Random, ledger: Ledger, device: Device) -> Case:
     tiles = tuple((role, block_m, block_n) for role in ROLES)
     if wide_tiles:
         q_len, kv_len = 6 * q_len, 6 * kv_len
-    return Case(
+    case = Case(
         name="fuzz",
         batch=batch,
         heads=heads,
@@ -58,6 +59,26 @@ def draw_case(rng: Random, ledger: Ledger, device: Device) -> Case:
         deterministic_fill=rng.random() < 0.05,
         values=values(rng, ledger, kv_len),
     )
+    return packed(rng, case) if rng.random() < 0.15 else case
+
+
+def packed(rng: Random, case: Case) -> Case:
+    """The same call with the rows and keys of one sequence cut into several, some of them empty."""
+    count = rng.randint(1, 5)
+    sizes = zip(_cut(rng, case.q_len, count), _cut(rng, case.kv_len, count), strict=True)
+    lengths = tuple(sizes)
+    return replace(
+        case, lengths=lengths, batch=count, offsets=(None, 0), loss="both", check="attention",
+        q_len=max(q for q, _ in lengths), kv_len=max(kv for _, kv in lengths),
+        deterministic_fill=False, magnitude=None,
+        layout=case.layout if case.layout in ("contiguous", "nan_padded", "odd_stride")
+        else "contiguous",
+    )  # fmt: skip
+
+
+def _cut(rng: Random, length: int, count: int) -> list[int]:
+    at = sorted(rng.choice([0, length, rng.randint(0, length)]) for _ in range(count - 1))
+    return [b - a for a, b in zip([0, *at], [*at, length], strict=True)]
 
 
 def _one(rng: Random, options, usual: str, share: float = 0.5):

@@ -6,6 +6,7 @@ from fagen.analysis.axes import axes_of
 from fagen.analysis.walk import Test, Walk
 from fagen.codegen.kernel_plan import KernelPlan
 from fagen.codegen.plan import ModulePlan
+from fagen.codegen.signature import column_chunks
 from fagen.spec.expr import FALSE, TRUE, is_const, post_order
 from fagen.verify.cases import Case
 
@@ -15,17 +16,19 @@ PLAN = (
     "row vectors", "head values", "streamed vectors", "element lines", "element reads",
     "row term", "post_scale", "sign checked at the call", "score ignores q.k", "slope varies",
     "slope constant", "no slope", "sink", "guarded reads", "64-bit ints", "fast", "exact",
+    "by distance",
 )  # fmt: skip
 CALL = (
     "grouped heads", "one head each", "head_dim chunks", "head_dim_v differs", "q_len != kv_len",
     "more queries than keys", "strides", "offsets", "scale passed", "several batches", "half",
     "no queries or keys", "run-time values", "empty rows", "unseen keys", "all pairs live",
-    "few pairs live",
+    "few pairs live", "packed sequences",
 )  # fmt: skip
 
 
 def plan_features(plan: ModulePlan) -> list[str]:
     found = ["no mask"] if plan.lowered.mask is TRUE else []
+    found += ["by distance"] if plan.tabulate is not None else []
     kernels = (plan.forward, plan.dkdv, plan.dq)
     for walk in plan.walks.values():
         found += _of_walk(walk)
@@ -94,7 +97,7 @@ def call_features(case: Case) -> list[str]:
     told = {
         "grouped heads": case.heads > case.kv_heads > 0,
         "one head each": case.heads == case.kv_heads,
-        "head_dim chunks": width > 16 and width & (width - 1) != 0,
+        "head_dim chunks": len(column_chunks(width)) > 1,
         "head_dim_v differs": case.head_dim_v != width,
         "q_len != kv_len": case.q_len != case.kv_len,
         "more queries than keys": case.q_len > case.kv_len,
@@ -105,5 +108,6 @@ def call_features(case: Case) -> list[str]:
         "half": case.dtype != "float32",
         "no queries or keys": 0 in (case.q_len, case.kv_len, case.batch),
         "run-time values": bool(case.values),
+        "packed sequences": case.lengths is not None,
     }
     return [label for label, holds in told.items() if holds]

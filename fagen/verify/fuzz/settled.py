@@ -9,6 +9,7 @@ from fagen.verify.cases import Case
 from fagen.verify.dense import FLOAT32_ROUNDOFF, Rounding
 from fagen.verify.evaluate import evaluate
 from fagen.verify.inputs import Inputs
+from fagen.verify.packed import Sequence
 from fagen.verify.reference import Block, Setting, _index_names, blocks, select
 
 #: Operations that jump: an operand off by a rounding may change their result by a whole.
@@ -23,7 +24,7 @@ DRAWS = 6
 ULPS = 16.0
 
 
-def is_settled(inputs: Inputs, case: Case) -> bool:
+def is_settled(inputs: Inputs | Sequence, case: Case) -> bool:
     """Whether every jump on floats, in mask, score and sink, gives one result under noise."""
     setting = inputs.setting
     variant = setting.variant

@@ -22,6 +22,7 @@ from fagen.verify.fuzz.features import call_features, plan_features
 from fagen.verify.fuzz.outcomes import Outcome, Stage, Trial
 from fagen.verify.fuzz.settled import is_settled
 from fagen.verify.inputs import Inputs, draw
+from fagen.verify.packed import Sequence, draw_packed
 from fagen.verify.reference import Setting, blocks, masked_scores
 
 Alter = Callable[[str], str]
@@ -64,15 +65,22 @@ def _run(trial: Trial, alter: Alter | None, stage: list[Stage], features: list[s
         module = import_text(text if alter is None else alter(text), variant, folder)
     stage[0] = "call"
     result = run_case(variant, module, case, device, seed)
-    inputs = draw(variant, case, device, seed)
-    features += pair_features(inputs.setting, inputs.exact)
+    parts: list[Inputs | Sequence] = []
+    if case.lengths is None:
+        parts.append(draw(variant, case, device, seed))
+    else:
+        parts += draw_packed(variant, case, device, seed).sequences
+    for part in parts:
+        features += pair_features(part.setting, part.exact)
     if result.outcome != "ok":
-        settled = is_settled(inputs, case)
+        settled = all(is_settled(part, case) for part in parts)
         return Outcome("wrong" if settled else "unsettled", "call", result.message)
     stage[0] = "reference"
-    if fault := dense_fault(module, inputs):
-        settled = is_settled(inputs, case)
-        return Outcome("wrong" if settled else "unsettled", "reference", fault)
+    for part in parts:
+        # A packed sequence's own positions cannot be told to a dense function.
+        if isinstance(part, Inputs) and (fault := dense_fault(module, part)):
+            settled = is_settled(part, case)
+            return Outcome("wrong" if settled else "unsettled", "reference", fault)
     return Outcome("ok", worst=result.worst)
 
 
