@@ -215,7 +215,7 @@ REWRITES = [
     ("known_scores", '"kv" in depends or _may_be_infinite(product)', '"kv" in depends'),
     ("score", 'stays = "kv" in depends or', 'stays = "q" in depends or'),
     ("score", "Product(LOG2E).times(_saturated", "Product(1.0).times(_saturated"),
-    ("score", "if fixed.coefficient <= 0.0:", "if fixed.coefficient == 0.0:"),
+    ("score", "if fixed.coefficient <= 0.0 or", "if fixed.coefficient == 0.0 or"),
     ("score", "elif range_of(declared, base)[0] <= 0.0:", "elif range_of(declared, base)[1] <= 0.0:"),
     ("score", 'answer = "if scale > 0"', 'answer = "positive"'),
     ("score", "column.plus(shift.times(-1)), row.plus(shift)", "column.plus(shift), row.plus(shift)"),
