@@ -16,7 +16,6 @@ from fagen.codegen.kernel_text import KernelText
 from fagen.codegen.plan import plan_module
 from fagen.codegen.render import module_text, render, render_plan
 from fagen.codegen.write import ready_folder, write_atomically
-from fagen.device.gpus import architecture
 from fagen.device.outcome import Result
 from fagen.device.resources import Build, compile_builds, default_builds
 from fagen.spec.errors import Diagnostic, SpecErrors
@@ -52,6 +51,11 @@ def read_variants(names: Sequence[str]) -> list[Variant]:
     return found
 
 
+def notes_json(variant: Variant) -> list[str]:
+    """What of a file has no effect yet."""
+    return [note.message for note in variant.notes]
+
+
 @dataclass(frozen=True)
 class Rendering:
     """A variant as text, and where it goes."""
@@ -82,8 +86,14 @@ class Checked:
     why: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        name, path = self.rendering.variant.name, str(self.rendering.path)
-        return {"name": name, "path": path, "state": self.state, "why": self.why}
+        variant = self.rendering.variant
+        return {
+            "name": variant.name,
+            "path": str(self.rendering.path),
+            "state": self.state,
+            "why": self.why,
+            "notes": notes_json(variant),
+        }
 
 
 def check(rendering: Rendering) -> Checked:
@@ -131,6 +141,7 @@ class Built:
             "path": str(self.rendering.path),
             "spec": variant.hash,
             "ok": self.ok,
+            "notes": notes_json(variant),
             "state": {None: "refused", True: "written", False: "unchanged"}[self.written],
             "seconds": self.seconds,
             "kernels": [_kernel_json(b, r) for b, r in zip(self.builds, self.results, strict=True)],
@@ -177,12 +188,6 @@ def worst_of(report: Report) -> CaseResult | None:
     """The measured case nearest to, or furthest past, its limit."""
     measured = [case for case in report.cases if case.measures]
     return max(measured, key=lambda case: case.worst, default=None)
-
-
-def check_targets(targets: Sequence[str]) -> None:
-    """Raises UnknownGpu for the first that fagen has no facts of."""
-    for target in targets:
-        architecture(target)
 
 
 def build(

@@ -6,12 +6,13 @@ import re
 from dataclasses import replace
 
 from fagen.spec.declare import declare_functions, declare_parameters, declare_tensors
-from fagen.spec.document import Document, validate
+from fagen.spec.document import Document
 from fagen.spec.errors import Diagnostic
 from fagen.spec.expand import check_uncalled
 from fagen.spec.expr import FALSE, TRUE, Expr, Type, names_in, tensors_in
 from fagen.spec.inherit import Family
 from fagen.spec.names import INDEX_OF_DIMENSION
+from fagen.spec.notes import notes
 from fagen.spec.parse import as_type, parse
 from fagen.spec.scale import example, signs
 from fagen.spec.scope import (
@@ -24,6 +25,7 @@ from fagen.spec.scope import (
     sink_rule,
 )
 from fagen.spec.source import Mapping, Node, Scalar, Source
+from fagen.spec.validate import validate
 from fagen.spec.variant import DEFAULT_SCALE, SCORE, Parameter, Tensor, Variant
 
 PASSES = ("forward", "backward", "decode")
@@ -85,6 +87,7 @@ class _Assembly:
             partition=self.document.partition,
             passes=tuple(p for p in PASSES if p in self.document.passes),
             path=self.source.path,
+            notes=notes(self.root, self.document),
         )
 
     def node(self, *path: str) -> Node | None:

@@ -1,4 +1,4 @@
-"""The shape of a variant file as a pydantic model: validation by key, and the JSON Schema."""
+"""The shape of a variant file as a pydantic model: keys, their meaning, and the JSON Schema."""
 
 from __future__ import annotations
 
@@ -12,13 +12,9 @@ from pydantic import (
     PlainValidator,
     StrictBool,
     StrictInt,
-    ValidationError,
     WithJsonSchema,
 )
 from pydantic_core import PydanticCustomError
-
-from fagen.spec.errors import Diagnostic, did_you_mean
-from fagen.spec.source import Mapping, Node, Scalar, Sequence, data
 
 DTYPES = ("bool", "int8", "uint8", "int16", "int32", "int64", "float16", "bfloat16", "float32")
 
@@ -93,72 +89,184 @@ class _Strict(BaseModel):
 class ParameterEntry(_Strict):
     """A run-time scalar; `static: true` bakes its default into the kernel."""
 
-    type: Literal["int", "float", "bool"]
-    default: Number
-    min: Number = None
-    max: Number = None
-    static: StrictBool = False
-    description: OneLine = ""
+    type: Literal["int", "float", "bool"] = Field(description="its type")
+    default: Number = Field(
+        description="what a call takes that does not pass it", examples=[4096, 50.0, True]
+    )
+    min: Number = Field(
+        None,
+        description="the least value that a call may pass; without it -2**28 of an int, -2**100 of "
+        "a float. A minimum of 1 lets `x % w` prove that it never divides by zero",
+        examples=[1],
+    )
+    max: Number = Field(
+        None,
+        description="the greatest value that a call may pass; without it 2**28 of an int, 2**100 "
+        "of a float",
+        examples=[65536],
+    )
+    static: StrictBool = Field(
+        False,
+        description="bake the default in: no argument of the call, but a constant, which may be "
+        "the N of `range(N)`; a branch that it decides leaves nothing behind",
+        examples=[True],
+    )
+    description: OneLine = Field(
+        "", description="what it means, for the docstring", examples=["Keys, the own one included"]
+    )
 
 
 class TensorEntry(_Strict):
     """A run-time table, read by index in expressions."""
 
-    shape: list[Length]
-    dtype: Literal[DTYPES]  # type: ignore[valid-type]
-    default: Expression = None
-    grad: StrictBool = False
-    nondecreasing: StrictBool = False
-    range: Range = None
-    description: OneLine = ""
+    shape: list[Length] = Field(
+        description="the length of each axis: batch, heads, kv_heads, q_len, kv_len, head_dim, "
+        "total_q, total_kv, an integer, an int parameter, or a name of your own, which the table "
+        "passed to a call binds and expressions may use",
+        examples=[["batch", "kv_len"], ["heads", "buckets"]],
+    )
+    dtype: Literal[DTYPES] = Field(  # type: ignore[valid-type]
+        description="that of the torch tensor"
+    )
+    default: Expression = Field(
+        None,
+        description="an expression over what runs along the axes: b (batch), h (heads), kv_h "
+        "(kv_heads), q_row (q_len), kv_idx (kv_len), q_token (total_q), kv_token (total_kv), and "
+        "lengths. Without one every call passes the table",
+        examples=["exp2(-8 * (h + 1) / heads)"],
+    )
+    grad: StrictBool = Field(
+        False, description="train the table; `true` is refused, for it is not built yet"
+    )
+    nondecreasing: StrictBool = Field(
+        False,
+        description="a promise that its ints never fall along the last axis: then comparisons "
+        "with it bound the keys that are visited",
+        examples=[True],
+    )
+    range: Range = Field(
+        None,
+        description="a promise that its ints lie in [lo, hi): then reads with them as an index "
+        "need no guard",
+        examples=[[0, 64]],
+    )
+    description: OneLine = Field(
+        "", description="what it holds, for the docstring", examples=["Label of each token"]
+    )
 
 
 class SoftmaxEntry(_Strict):
-    """`sink: x` adds exp(x) to the softmax's denominator."""
+    """What is changed in the softmax itself."""
 
-    sink: Expression
+    sink: Expression = Field(
+        description="a float of b, h and q; exp(sink) is added to the denominator, like a key "
+        "whose value is 0",
+        examples=["sinks[h]"],
+    )
 
 
 class ProblemEntry(_Strict):
     """One shape to tune for."""
 
-    batch: StrictInt = Field(ge=1)
-    heads: StrictInt = Field(ge=1)
-    kv_heads: StrictInt | None = Field(None, ge=1)
-    q_len: StrictInt = Field(ge=1)
-    kv_len: StrictInt | None = Field(None, ge=1)
-    head_dim: StrictInt = Field(ge=1)
-    head_dim_v: StrictInt | None = Field(None, ge=1)
-    dtype: Literal["float16", "bfloat16", "float32"] = "bfloat16"
+    batch: StrictInt = Field(ge=1, description="sequences", examples=[4])
+    heads: StrictInt = Field(ge=1, description="query heads", examples=[32])
+    kv_heads: StrictInt | None = Field(
+        None, ge=1, description="key/value heads; without it as heads", examples=[8]
+    )
+    q_len: StrictInt = Field(ge=1, description="queries of a sequence", examples=[4096])
+    kv_len: StrictInt | None = Field(
+        None, ge=1, description="keys of a sequence; without it as q_len", examples=[8192]
+    )
+    head_dim: StrictInt = Field(ge=1, description="width of q and k", examples=[128])
+    head_dim_v: StrictInt | None = Field(
+        None, ge=1, description="width of v; without it as head_dim", examples=[128]
+    )
+    dtype: Literal["float16", "bfloat16", "float32"] = Field(
+        "bfloat16", description="of q, k and v"
+    )
 
 
 class TuningEntry(_Strict):
     """Shapes this variant is tuned for."""
 
-    problems: list[ProblemEntry]
+    problems: list[ProblemEntry] = Field(description="the shapes, one mapping each")
 
 
 class Document(_Strict):
     """A fagen attention variant."""
 
-    name: OneLine = Field(description="identifier; also the generated module's name")
-    description: OneLine = Field("", description="one sentence")
-    extends: OneLine | None = Field(None, description="another variant: its name or its file")
-    parameters: dict[str, ParameterEntry] = {}
-    tensors: dict[str, TensorEntry] = {}
-    let: dict[str, Expression] = Field({}, description="named subexpressions, in order")
-    functions: dict[str, Expression] = Field({}, description="name(args): expression")
-    mask: Expression = Field(None, description="bool; true = the query may attend to the key")
-    score: Expression = Field(None, description="float; the new score")
-    scale: Expression = Field(None, description="default factor on q.k, over head_dim")
-    softmax: SoftmaxEntry | None = None
-    position: Literal["end", "start"] = "end"
-    accuracy: Literal["fast", "exact"] = "fast"
-    partition: Literal["auto", "fa2", "fa3"] = "auto"
-    passes: list[Literal["forward", "backward", "decode"]] = Field(
-        ["forward", "backward", "decode"], min_length=1
+    name: OneLine = Field(
+        description="identifier; also the generated module's name", examples=["sliding_window"]
     )
-    tuning: TuningEntry | None = None
+    description: OneLine = Field(
+        "", description="one sentence, the module's docstring", examples=["Causal attention."]
+    )
+    extends: OneLine | None = Field(
+        None,
+        description="another variant, by its file beside this one or by the name of a shipped "
+        "one, whose keys this file changes",
+        examples=["causal", "base.yaml"],
+    )
+    parameters: dict[str, ParameterEntry] = Field(
+        {}, description="scalars of the call: a name, and its entry"
+    )
+    tensors: dict[str, TensorEntry] = Field(
+        {}, description="tables of the call: a name, and its entry"
+    )
+    let: dict[str, Expression] = Field(
+        {},
+        description="named subexpressions; each may use those above it",
+        examples=[{"distance": "q_idx - kv_idx"}],
+    )
+    functions: dict[str, Expression] = Field(
+        {},
+        description="`name(arguments): expression`, expanded where they are called; none may call "
+        "itself",
+        examples=[{"causal(q, kv)": "q >= kv"}],
+    )
+    mask: Expression = Field(
+        None,
+        description="a bool; true where the query may attend to the key. Without it to every key",
+        examples=["kv_idx <= q_idx"],
+    )
+    score: Expression = Field(
+        None,
+        description="a float; the score that softmax sees, made from `score`, the scaled q.k. "
+        "Without it `score` as it is",
+        examples=["cap * tanh(score / cap)"],
+    )
+    scale: Expression = Field(
+        None,
+        description="the factor on q.k of calls that pass none, of head_dim and parameters. "
+        "Without it rsqrt(head_dim)",
+        examples=["rsqrt(head_dim)", 1],
+    )
+    softmax: SoftmaxEntry | None = Field(None, description="what is changed in the softmax itself")
+    position: Literal["end", "start"] = Field(
+        "end",
+        description="`end`: q holds the last tokens, so that q_idx = row + kv_len - q_len; "
+        "`start`: q_idx = row. A call may pass q_offset and kv_offset instead",
+    )
+    accuracy: Literal["fast", "exact"] = Field(
+        "fast",
+        description="`fast` takes NVIDIA's approximate tanh for float16 and bfloat16; `exact` "
+        "does not",
+    )
+    partition: Literal["auto", "fa2", "fa3"] = Field(
+        "auto",
+        description="how warps share the work; every module holds `fa2` so far, and `fa3` has no "
+        "effect yet",
+    )
+    passes: list[Literal["forward", "backward", "decode"]] = Field(
+        ["forward", "backward", "decode"],
+        min_length=1,
+        description="what the module is for; no effect yet: every module holds the forward and the "
+        "backward, and none decodes",
+        examples=[["forward", "backward"]],
+    )
+    tuning: TuningEntry | None = Field(
+        None, description="shapes to tune for; no effect yet: configs are each GPU's defaults"
+    )
 
 
 def json_schema() -> dict[str, Any]:
@@ -168,122 +276,3 @@ def json_schema() -> dict[str, Any]:
     for entry in ("ParameterEntry", "TensorEntry"):
         schema["$defs"][entry].pop("required")
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
-
-
-_MODELS: dict[tuple[str, ...], type[BaseModel]] = {
-    (): Document,
-    ("parameters", "*"): ParameterEntry,
-    ("tensors", "*"): TensorEntry,
-    ("softmax",): SoftmaxEntry,
-    ("tuning",): TuningEntry,
-    ("tuning", "problems", "*"): ProblemEntry,
-}
-
-
-def validate(root: Mapping) -> tuple[Document, list[Diagnostic]]:
-    """The document without its faulty parts, and the errors."""
-    values: Any = data(root)
-    problems: list[Diagnostic] = []
-    while True:
-        try:
-            return Document.model_validate(values), problems
-        except ValidationError as error:
-            # The first round reports; later ones only meet what the cuts of earlier ones left.
-            found = [(_steps(e["loc"]), e) for e in error.errors(include_url=False)]
-            if not problems:
-                problems = [_diagnostic(root, s, e) for s, e in found if not _misspelt(s, e, found)]
-            for steps, e in found:
-                _cut(values, steps, missing=e["type"] == "missing")
-
-
-def _misspelt(steps: tuple[str, ...], error: Any, found: list) -> bool:
-    """Whether the key that lacks is there in another spelling, which is reported by itself."""
-    return error["type"] == "missing" and any(
-        other["type"] == "extra_forbidden"
-        and there[:-1] == steps[:-1]
-        and did_you_mean(there[-1], [steps[-1]])
-        for there, other in found
-    )
-
-
-def _steps(loc: tuple[str | int, ...]) -> tuple[str, ...]:
-    return tuple(map(str, loc))
-
-
-def _cut(values: Any, steps: tuple[str, ...], missing: bool) -> None:
-    """Removes what is in error: a key, or the entry that lacks one."""
-    if missing:
-        if len(steps) == 1:
-            values["name"] = "unnamed"
-            return
-        steps = steps[:-1]
-    while steps:
-        holder = values
-        for step in steps[:-1]:
-            holder = holder.get(step) if isinstance(holder, dict) else None
-        if isinstance(holder, dict) and steps[-1] in holder:
-            del holder[steps[-1]]
-            return
-        steps = steps[:-1]  # inside a list: the list goes
-
-
-def _locate(root: Mapping, steps: tuple[str, ...]) -> tuple[Scalar | None, Node]:
-    key: Scalar | None = None
-    node: Node = root
-    for step in steps:
-        if isinstance(node, Mapping) and step in node.entries:
-            key, node = node.entries[step]
-        elif isinstance(node, Sequence) and step.isdigit() and int(step) < len(node.items):
-            node = node.items[int(step)]
-        else:
-            break
-    return key, node
-
-
-def _diagnostic(root: Mapping, steps: tuple[str, ...], error: Any) -> Diagnostic:
-    key, node = _locate(root, steps)
-    where = ".".join(steps)
-    kind, context = error["type"], error.get("ctx", {})
-    if kind == "extra_forbidden":
-        known = _MODELS[tuple("*" if _numbered(steps, i) else s for i, s in enumerate(steps[:-1]))]
-        hint = did_you_mean(steps[-1], known.model_fields) or (
-            f"the keys here are {', '.join(known.model_fields)}"
-        )
-        inside = f" in `{'.'.join(steps[:-1])}`" if steps[:-1] else ""
-        return (key or node).error(f"unknown key `{steps[-1]}`{inside}", hint)
-    if kind == "missing":
-        if len(steps) == 1:
-            return Diagnostic(
-                f"the variant has no `{steps[0]}`", node.source.path, hint=f"add `{steps[0]}: ...`"
-            )
-        message = f"`{'.'.join(steps[:-1])}` has no `{steps[-1]}`"
-        return (key or node).error(message, f"add `{steps[-1]}: ...`")
-    at: Node = key if key is not None and not _visible(node) else node
-    if isinstance(node, Scalar) and node.plain is None:
-        return at.error(f"`{where}` is empty", "remove the key, or give it a value")
-    if kind == "literal_error":
-        given = node.value if isinstance(node, Scalar) else "this"
-        choices = str(context["expected"]).replace("'", "`")
-        hint = did_you_mean(given, choices.split("`")[1::2])
-        return at.error(f"`{where}` must be {choices}", hint)
-    return at.error(f"`{where}` {_WORDS.get(kind, error['msg'][:1].lower() + error['msg'][1:])}")
-
-
-_WORDS = {
-    "dict_type": "must be a mapping",
-    "model_type": "must be a mapping",
-    "list_type": "must be a list",
-    "bool_type": "must be true or false",
-    "int_type": "must be an int",
-    "int_from_float": "must be an int",
-    "too_short": "must not be empty",
-    "greater_than_equal": "must be at least 1",
-}
-
-
-def _numbered(steps: tuple[str, ...], i: int) -> bool:
-    return i > 0 and steps[i - 1] in ("parameters", "tensors", "problems")
-
-
-def _visible(node: Node) -> bool:
-    return node.end > node.start and not isinstance(node, Mapping)

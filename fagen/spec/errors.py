@@ -6,6 +6,7 @@ import difflib
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal
 
 #: Longer source lines are cropped around the caret.
 WIDTH = 100
@@ -13,7 +14,7 @@ WIDTH = 100
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One error. `line` and `column` count from 1; `line` 0 means the file as a whole.
+    """One error, or note. `line` and `column` count from 1; `line` 0 means the file as a whole.
 
     `length` is the number of characters the caret underlines in `source_line`.
     """
@@ -25,9 +26,10 @@ class Diagnostic:
     length: int = 1
     source_line: str = ""
     hint: str = ""
+    kind: Literal["error", "note"] = "error"
 
     def __str__(self) -> str:
-        lines = [f"error: {_printable(self.message)}"]
+        lines = [f"{self.kind}: {_printable(self.message)}"]
         if self.line:
             shown, caret = _caret(self.source_line, self.column - 1, self.length)
             lines += [f"  {_printable(self.path)}:{self.line}:{self.column}"]

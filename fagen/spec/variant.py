@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import Literal
 
+from fagen.spec.errors import Diagnostic
 from fagen.spec.expr import TRUE, Expr, Type, make, name
 from fagen.spec.names import FLOAT_LIMIT, INDEX_LIMIT
 from fagen.spec.text import to_text
@@ -69,7 +70,10 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Variant:
-    """One attention variant. Static parameters are already folded into the expressions."""
+    """One attention variant. Static parameters are already folded into the expressions.
+
+    `notes` say what of the file at `path` has no effect yet.
+    """
 
     name: str
     description: str = ""
@@ -84,6 +88,7 @@ class Variant:
     partition: Literal["auto", "fa2", "fa3"] = "auto"
     passes: tuple[Pass, ...] = ("forward", "backward", "decode")
     path: str = field(default="", compare=False)
+    notes: tuple[Diagnostic, ...] = field(default=(), compare=False)
 
     def parameter(self, name: str) -> Parameter:
         return next(p for p in self.parameters if p.name == name)
