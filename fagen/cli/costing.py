@@ -6,19 +6,20 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from fagen.analysis.cost import Cost, Problem, cost
+from fagen.analysis.relaxed import at_most
 from fagen.cli.problems import UserError
+from fagen.cli.tables import tables_of
 from fagen.codegen.signature import BYTES, Dtype
 from fagen.spec.errors import did_you_mean
-from fagen.spec.expr import TRUE, tensors_in
+from fagen.spec.expr import tensors_in
+from fagen.spec.names import DIMENSIONS
 from fagen.spec.variant import SCORE, Parameter, Variant
 
 
 @dataclass(frozen=True)
 class Costs:
-    """`cost` counts every pair as live where `unknown` tables, not given, decide it.
+    """`cost` counts a pair as live where `unknown` tables, not given, decide it.
 
     `tables_counted` is False where what is not given is too: its bytes are left out.
     """
@@ -89,10 +90,10 @@ def costs(
 ) -> Costs:
     """The cost under `settings` ("window=1024") and `tables` ("doc=FILE.npy"); raises UserError."""
     parameters = dict(_setting(variant, text) for text in settings)
-    given = dict(_table(variant, text) for text in tables)
+    given = tables_of(variant, tables, _lengths(variant, problem, parameters))
     lacking = {t.name for t in variant.tensors if t.default is None} - given.keys()
     unknown = tuple(sorted(lacking & tensors_in(variant.mask)))
-    counted = replace(variant, mask=TRUE) if unknown else variant
+    counted = replace(variant, mask=at_most(variant.mask, lacking | _unbound(variant, lacking)))
     try:
         found = cost(counted, problem, parameters, given, limited=True)
         return Costs(problem, dtype, found, unknown, not unknown)
@@ -101,8 +102,22 @@ def costs(
         bare = replace(counted, score=SCORE, sink=None)
         found = cost(bare, problem, parameters, given, limited=True)
         return Costs(problem, dtype, found, unknown, False)
-    except ValueError as error:
-        raise UserError(f"a table does not fit: {error}", "its shape must be as declared") from None
+
+
+def _unbound(variant: Variant, lacking: set[str]) -> set[str]:
+    """Lengths that only tables which are not given would tell."""
+    axes = {str(a) for t in variant.tensors if t.name in lacking for a in t.shape}
+    told = {str(a) for t in variant.tensors if t.name not in lacking for a in t.shape}
+    return axes - told - {*DIMENSIONS, *(p.name for p in variant.parameters)}
+
+
+def _lengths(variant: Variant, p: Problem, parameters: dict[str, Any]) -> dict[str, Any]:
+    """What names in the shapes of tables are for a call; names of the user's own are missing."""
+    return {
+        "batch": p.batch, "heads": p.heads, "kv_heads": p.kv_heads, "q_len": p.q_len,
+        "kv_len": p.kv_len, "head_dim": p.head_dim, "total_q": p.q_len, "total_kv": p.kv_len,
+        **{parameter.name: parameter.default for parameter in variant.parameters}, **parameters,
+    }  # fmt: skip
 
 
 def _setting(variant: Variant, text: str) -> tuple[str, int | float | bool]:
@@ -127,21 +142,3 @@ def _number(parameter: Parameter, value: str) -> int | float | bool:
     except (ValueError, KeyError):
         message = f"`{parameter.name}` must be {parameter.type}, got `{value}`"
         raise UserError(message, f"such as `--set {parameter.name}={parameter.default}`") from None
-
-
-def _table(variant: Variant, text: str) -> tuple[str, np.ndarray]:
-    word, _, path = text.partition("=")
-    known = [t.name for t in variant.tensors]
-    if word not in known:
-        hint = did_you_mean(word, known) or f"it has {', '.join(known) or 'none'}"
-        raise UserError(f"`{variant.name}` has no tensor `{word}`", hint)
-    try:
-        table = np.load(path, allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise UserError(
-            f"cannot read `{path}`: {error}", "`numpy.save` writes such files"
-        ) from None
-    rank = len(variant.tensor(word).shape)
-    if not isinstance(table, np.ndarray) or table.ndim != rank:
-        raise UserError(f"`{word}` must be an array with {rank} axes", "")
-    return word, table

@@ -161,7 +161,7 @@ def _costs(costs: Costs) -> list[str]:
         f"batch {p.batch}, heads {p.heads} over {p.kv_heads}, q_len {p.q_len}, kv_len {p.kv_len}, "
         f"head_dim {p.head_dim}, head_dim_v {p.head_dim_v}, {costs.dtype}"
     )
-    pairs = f"{_si(c.pairs)} of {_si(c.square)} ({100 * c.density:.1f} %)"
+    pairs = f"{_si(c.pairs).strip()} of {_si(c.square).strip()} ({100 * c.density:.1f} %)"
     if costs.unknown:
         given = " ".join(f"--table {name}=FILE.npy" for name in costs.unknown)
         pairs += f", at most: `{', '.join(costs.unknown)}` decides, give it with {given}"
