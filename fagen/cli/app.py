@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -13,9 +14,10 @@ import typer
 import fagen
 from fagen.cli import FAILED, building, problems, text
 from fagen.cli.problems import output
+from fagen.cli.targets import is_target, targets_of
 from fagen.codegen.write import ready_folder
-from fagen.device.gpus import ARCHITECTURES
 from fagen.device.local import known_local_target, local_targets
+from fagen.spec.variant import Variant
 
 app = typer.Typer(
     add_completion=False,
@@ -62,6 +64,12 @@ def say(message: str) -> None:
     typer.echo(message, err=True)
 
 
+def say_notes(variants: Iterable[Variant]) -> None:
+    for variant in variants:
+        for note in variant.notes:
+            say(f"{note}\n")
+
+
 def print_json(value: Any) -> None:
     output(json.dumps(value, indent=2))
 
@@ -83,8 +91,8 @@ def build(
     target: Annotated[
         list[str] | None,
         typer.Option(
-            help="A GPU to report on, such as sm_90 or gfx942; several, separated by spaces or "
-            "commas. Default: this machine's, else sm_90."
+            help="A GPU to report on, such as sm_90, gfx942 or h100; several, separated by spaces "
+            "or commas. Default: this machine's, else sm_90."
         ),
     ] = None,
     no_verify: Annotated[bool, typer.Option("--no-verify", help="Write without proof.")] = False,
@@ -96,14 +104,14 @@ def build(
     """Write DIR/NAME.py for every FILE, once it is proven, and say what its kernels take."""
     with problems.reported():
         # `--target sm_90 gfx942`: the second reads as a FILE to any parser of options.
-        targets = [t for word in target or [] for t in word.replace(",", " ").split()]
-        targets += [name for name in files if name in ARCHITECTURES]
-        building.check_targets(targets)
-        names = [name for name in files if name not in ARCHITECTURES]
+        given = target or []
+        targets = targets_of([*given, *(name for name in files if is_target(name))])
+        names = [name for name in files if not is_target(name)]
         if not names:
             hint = "name a variant file, or a variant that ships"
             raise problems.UserError(f"{', '.join(files)}: targets, but nothing to build", hint)
         variants = building.read_variants(names)
+        say_notes(variants)
         renderings = building.renderings(variants, folder)
         if check:
             results = [building.check(r) for r in renderings]
@@ -206,15 +214,21 @@ def explain(
     with problems.reported():
         shapes = (batch, heads, kv_heads, q_len, kv_len, head_dim, head_dim_v)
         problem = costing.problem_of(*shapes, dtype.value)
+        variants = building.read_variants(files)
+        say_notes(variants)
         found = [
             (
                 explanation_of(plan_module(variant)),
                 costing.costs(variant, problem, dtype.value, set or (), table or ()),
             )
-            for variant in building.read_variants(files)
+            for variant in variants
         ]
         if json:
-            print_json({"variants": [{**asdict(e), "costs": c.to_json()} for e, c in found]})
+            entries = [
+                {**asdict(e), "notes": building.notes_json(v), "costs": c.to_json()}
+                for v, (e, c) in zip(variants, found, strict=True)
+            ]
+            print_json({"variants": entries})
         else:
             output("\n\n".join(text.explained(e, c) for e, c in found))
 
@@ -239,7 +253,7 @@ def fuzz(
         Path | None, typer.Option(metavar="DIR", help="Write failures there, made small.")
     ] = None,
     target: Annotated[
-        str | None, typer.Option(help="Compile the kernels for this GPU too, such as sm_90.")
+        str | None, typer.Option(help="Compile the kernels for this GPU too: sm_90, h100.")
     ] = None,
     replay: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Repeat a kept failure: its JSON.")
@@ -295,6 +309,7 @@ def new(
     name: Annotated[str, typer.Argument(help="Of the variant; the file is NAME.yaml.")],
 ) -> None:
     """Write a commented file to start from; an existing one is never touched."""
+    from fagen.spec.load import shipped_names
     from fagen.spec.starter import starter
 
     with problems.reported():
@@ -308,6 +323,8 @@ def new(
             raise problems.UserError(f"cannot write `{path}`: {error.strerror}", "") from None
         output(str(path))
         say(f"`fagen build {path}` builds it")
+        if name in shipped_names():
+            say(f"note: a variant that ships is called `{name}` too; `fagen build {name}` is that")
 
 
 @app.command()

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Literal
 
 from fagen.cli.problems import UserError
+from fagen.cli.targets import target_of
 from fagen.codegen.write import ready_folder
-from fagen.device.gpus import architecture
 from fagen.device.local import local_targets
 from fagen.verify.fuzz import record
 from fagen.verify.fuzz.campaign import Finding, Summary, campaign
@@ -34,8 +34,7 @@ def run(
 ) -> Summary:
     """A campaign as the options ask for it: 100 trials where neither count nor time is given."""
     kind = _kind(device)
-    if target is not None:
-        architecture(target)
+    target = None if target is None else target_of(target)
     seconds = None if budget is None else seconds_of(budget)
     if count is None:
         count = 100 if seconds is None else 10**9

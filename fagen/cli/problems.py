@@ -12,7 +12,6 @@ import typer
 
 from fagen.cli import INTERNAL_ERROR, INTERRUPTED, USER_ERROR
 from fagen.codegen.write import CannotWrite
-from fagen.device.gpus import UnknownGpu
 from fagen.device.pool import NoWorker
 from fagen.spec.errors import Diagnostic, SpecErrors
 
@@ -53,9 +52,6 @@ def reported() -> Iterator[None]:
         _leave(_text(error.message, error.hint), USER_ERROR)
     except CannotWrite as error:
         _leave(_text(str(error), error.hint), USER_ERROR)
-    except UnknownGpu as error:
-        message, _, hint = str(error).partition("; ")
-        _leave(_text(message, hint), USER_ERROR)
     except KeyboardInterrupt:
         _leave("interrupted; nothing was left half-written", INTERRUPTED)
     except BrokenPipeError:

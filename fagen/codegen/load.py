@@ -26,9 +26,15 @@ def load(variant: str | os.PathLike[str] | Variant) -> ModuleType:
     """Renders a variant into the cache and imports it; nothing is verified.
 
     `variant` is a shipped one's name, the path of a YAML file, or a Variant. Raises SpecErrors for
-    a faulty file and CannotWrite where the cache folder (`cache_folder`) refuses.
+    a faulty file, TypeError for anything else, and CannotWrite where the cache folder
+    (`cache_folder`) refuses.
     """
     if not isinstance(variant, Variant):
+        if not isinstance(variant, (str, os.PathLike)):
+            raise TypeError(
+                "load takes the name of a shipped variant, the path of a YAML file, or a Variant, "
+                f"not {type(variant).__name__}"
+            )
         variant = load_variant(find_variant(os.fspath(variant)))
     text = render(variant)
     folder = ready_folder(cache_folder() / f"{variant.name}-{_digest(text.encode())}")

@@ -8,9 +8,11 @@ from typing import TypeGuard
 from fagen.spec.errors import Diagnostic, did_you_mean
 from fagen.spec.expr import Expr, const, read
 from fagen.spec.lower import Lowered, Operators, Run, a
+from fagen.spec.names import INDEX_OF_DIMENSION
 from fagen.spec.scope import UNROLLED, Function, Rule, Scope, misnamed
 from fagen.spec.semantics import FUNCTIONS, OPERATIONS
 from fagen.spec.source import Text
+from fagen.spec.variant import Tensor
 
 #: Steps of one loop, and entries of one row.
 MOST_UNROLLED = 256
@@ -82,7 +84,8 @@ class Lowering(Operators):
                 ", ".join(map(str, tensor.shape)),
             )
             given = _count(len(indices), "index", "indices")
-            return self.fail(at, f"`{word}` [{shape}] has {axes} but is read with {given}")
+            hint = "" if indices else f"write `{word}[{_usual_indices(tensor)}]`"
+            return self.fail(at, f"`{word}` [{shape}] has {axes} but is read with {given}", hint)
         for index, node in zip(indices, nodes, strict=False):
             if index is not None and index.type != "int":
                 hint = "convert it with `int(...)`" if index.type == "float" else ""
@@ -225,6 +228,12 @@ class Lowering(Operators):
 
 def _indices(node: ast.Subscript) -> list[ast.expr]:
     return list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
+
+
+def _usual_indices(tensor: Tensor) -> str:
+    """What runs along each axis; `...` where only the variant's author knows."""
+    usual = {**INDEX_OF_DIMENSION, "q_len": "q_idx"}
+    return ", ".join(usual.get(str(axis), "...") for axis in tensor.shape)
 
 
 def _count(number: int, one: str, many: str) -> str:

@@ -110,6 +110,12 @@ def test_where_the_cache_is(monkeypatch, tmp_path):
     assert cache_folder() == tmp_path / "home" / ".cache" / "fagen" / "modules"
 
 
+@pytest.mark.parametrize("given", [3, None, b"causal"])
+def test_loading_anything_else_is_an_error_that_says_what_it_takes(given):
+    with pytest.raises(TypeError, match="name of a shipped variant, .* not " + type(given).__name__):
+        fagen.load(given)
+
+
 def test_loading_by_name_path_and_value_gives_one_module(cache, tmp_path):
     by_name = fagen.load("causal")
     path = find_variant("causal")

@@ -40,7 +40,14 @@ EXPRESSIONS = [
         "unknown name `true` in `mask`",
         "did you mean `True`?",
     ),
-    ("score: slopes * 2", "slopes", "`slopes` [heads] has 1 axis but is read with 0 indices", ""),
+    (
+        "score: slopes * 2",
+        "slopes",
+        "`slopes` [heads] has 1 axis but is read with 0 indices",
+        "write `slopes[h]`",
+    ),
+    ("mask: doc == 1", "doc", None, "write `doc[b, kv_idx]`"),
+    ("mask: ragged == 1", "ragged", None, "write `ragged[b, ...]`"),
     ("score: cap[h]", "cap", "`cap` is not a tensor", None),
     ("score: slope[h]", "slope", "unknown tensor `slope` in `score`", "did you mean `slopes`?"),
     ("score: cap(h)", "cap", "`cap` is not a function", ""),
@@ -249,6 +256,7 @@ EXPRESSIONS = [
         "`description` must hold no control character, here U+D800",
         "",
     ),
+    ("passes: forward", "forward", "`passes` must be a list", "write `[forward]`"),
     ("tuning: {problems: [{batch: 0, heads: 1, q_len: 1, head_dim: 1}]}", "0", None, ""),
 ]
 
@@ -342,6 +350,26 @@ def test_refused_in_a_declaration(text, token, message) -> None:
         text = text.replace("let: {a: 1", "let: {a: 1}")
     start = "" if text.startswith("name:") else "name: x\n"
     check(only(start + text + "\n"), token, message, None)
+
+
+HINTS = [
+    ("tensors: {t: {shape: heads, dtype: int32}}", "heads", "write `[heads]`"),
+    ("tensors: {t: {shape: [heads], dtype: int}}", "int", "did you mean `int32`?"),
+    ("tensors: {t: {shape: [heads], dtype: Float}}", "Float", "did you mean `float32`?"),
+    ("tensors: {t: {shape: [heads], dtype: bf16}}", "bf16", "did you mean `bfloat16`?"),
+    ("parameters: {w: {type: int32, default: 1}}", "int32", "did you mean `int`?"),
+    ("parameters: {w: {type: double, default: 1}}", "double", "did you mean `float`?"),
+    (
+        "tensors: {t: {shape: [4], dtype: float32, default: [1, 2, 3, 4]}}",
+        "[1, 2, 3, 4]",
+        "leave `default` out and pass the values with the call, or write one expression",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "token", "hint"), HINTS)
+def test_hints_for_what_other_places_write_otherwise(text, token, hint) -> None:
+    check(only(f"name: x\n{text}\n"), token, None, hint)
 
 
 YAML = [
