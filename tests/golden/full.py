@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 
 SPEC_HASH = "814421fa10cc"
-CONTENT_HASH = "fb5a88caccc2"
+CONTENT_HASH = "34b99b54e3f2"
 NAMESPACE = f"fagen_full_{CONTENT_HASH}"
 
 # Triton would compile anew for an int that is 1 or divisible by 16; these never need it.
@@ -171,7 +171,8 @@ def locate(
         slot -= first // BLOCK + b
         other_length = tl.where(slot * BLOCK < length, other_length, 0)
         return b, slot, first, length, other_first, other_length
-    return matrix, slot, 0, length, 0, other_length
+    zero = matrix * 0
+    return matrix, slot, zero, length, zero, other_length
 
 
 @triton.jit

@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 
 SPEC_HASH = "cf141cc0a7dd"
-CONTENT_HASH = "5d4fb626d4bd"
+CONTENT_HASH = "631766f011a6"
 NAMESPACE = f"fagen_prefix_lm_{CONTENT_HASH}"
 
 # Triton would compile anew for an int that is 1 or divisible by 16; these never need it.
@@ -174,7 +174,8 @@ def locate(
         slot -= first // BLOCK + b
         other_length = tl.where(slot * BLOCK < length, other_length, 0)
         return b, slot, first, length, other_first, other_length
-    return matrix, slot, 0, length, 0, other_length
+    zero = matrix * 0
+    return matrix, slot, zero, length, zero, other_length
 
 
 @triton.jit

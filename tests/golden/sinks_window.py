@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 
 SPEC_HASH = "4c91fdb1aae6"
-CONTENT_HASH = "46d0d5a28f8f"
+CONTENT_HASH = "87b43f268397"
 NAMESPACE = f"fagen_sinks_window_{CONTENT_HASH}"
 
 # Triton would compile anew for an int that is 1 or divisible by 16; these never need it.
@@ -176,7 +176,8 @@ def locate(
         slot -= first // BLOCK + b
         other_length = tl.where(slot * BLOCK < length, other_length, 0)
         return b, slot, first, length, other_first, other_length
-    return matrix, slot, 0, length, 0, other_length
+    zero = matrix * 0
+    return matrix, slot, zero, length, zero, other_length
 
 
 @triton.jit

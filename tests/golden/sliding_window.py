@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 
 SPEC_HASH = "1bfe4d26d036"
-CONTENT_HASH = "ebd1312632a9"
+CONTENT_HASH = "4490a28a1dbf"
 NAMESPACE = f"fagen_sliding_window_{CONTENT_HASH}"
 
 # Triton would compile anew for an int that is 1 or divisible by 16; these never need it.
@@ -174,7 +174,8 @@ def locate(
         slot -= first // BLOCK + b
         other_length = tl.where(slot * BLOCK < length, other_length, 0)
         return b, slot, first, length, other_first, other_length
-    return matrix, slot, 0, length, 0, other_length
+    zero = matrix * 0
+    return matrix, slot, zero, length, zero, other_length
 
 
 @triton.jit

@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 
 SPEC_HASH = "4689be4e24dc"
-CONTENT_HASH = "f9f851a06948"
+CONTENT_HASH = "1cd246e3c69a"
 NAMESPACE = f"fagen_softcap_{CONTENT_HASH}"
 
 # Triton would compile anew for an int that is 1 or divisible by 16; these never need it.
@@ -183,7 +183,8 @@ def locate(
         slot -= first // BLOCK + b
         other_length = tl.where(slot * BLOCK < length, other_length, 0)
         return b, slot, first, length, other_first, other_length
-    return matrix, slot, 0, length, 0, other_length
+    zero = matrix * 0
+    return matrix, slot, zero, length, zero, other_length
 
 
 @triton.jit

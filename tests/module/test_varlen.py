@@ -6,7 +6,8 @@ import itertools
 
 import pytest
 import torch
-from generated import SHIPPED, TOLERANCE, module, shipped, tiles, written
+from generated import SHIPPED, TOLERANCE, inputs, module, shipped, tiles, written
+from generated import check as check_dense
 
 from fagen.verify.reference import attention_reference
 
@@ -231,6 +232,11 @@ def check_against(variant, mod, reference, tables):
         torch.testing.assert_close(
             out[own_q].double(), right[0].transpose(0, 1), rtol=1e-4, atol=1e-5
         )
+
+
+def test_packed_positions_in_64_bits_of_a_dense_call():
+    variant, mod = written("mask: kv_idx <= q_idx + 31 * q_token and kv_token * 97 >= q_token")
+    check_dense(variant, mod, *inputs(2, 2, 1, 35, 50, 16), config=tiles(mod))
 
 
 def test_tables_are_as_long_as_the_longest_and_cut_to_each():
