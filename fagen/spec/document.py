@@ -95,14 +95,14 @@ class ParameterEntry(_Strict):
     )
     min: Number = Field(
         None,
-        description="the least value that a call may pass; without it -2**28 of an int, -2**100 of "
-        "a float. A minimum of 1 lets `x % w` prove that it never divides by zero",
+        description="the least value that a call may pass; without it `-2**28` of an int, "
+        "`-2**100` of a float. With 1 or more, `x % w` is proven never to divide by zero",
         examples=[1],
     )
     max: Number = Field(
         None,
-        description="the greatest value that a call may pass; without it 2**28 of an int, 2**100 "
-        "of a float",
+        description="the greatest value that a call may pass; without it `2**28` of an int, "
+        "`2**100` of a float",
         examples=[65536],
     )
     static: StrictBool = Field(
@@ -159,8 +159,8 @@ class SoftmaxEntry(_Strict):
     """What is changed in the softmax itself."""
 
     sink: Expression = Field(
-        description="a float of b, h and q; exp(sink) is added to the denominator, like a key "
-        "whose value is 0",
+        description="a float of b, h and q; exp(sink) is added to the denominator, as by a "
+        "key of that score whose value is 0",
         examples=["sinks[h]"],
     )
 
@@ -249,8 +249,8 @@ class Document(_Strict):
     )
     accuracy: Literal["fast", "exact"] = Field(
         "fast",
-        description="`fast` takes NVIDIA's approximate tanh for float16 and bfloat16; `exact` "
-        "does not",
+        description="`fast` takes the approximate tanh of NVIDIA GPUs where q is float16 or "
+        "bfloat16; `exact` never does",
     )
     partition: Literal["auto", "fa2", "fa3"] = Field(
         "auto",

@@ -11,16 +11,18 @@ from fagen.spec.semantics import FUNCTIONS, OPERATIONS
 _INTRODUCTION = """\
 # What expressions mean
 
-Written from the tables in `fagen/spec` by `python -m fagen.spec.handbook > docs/semantics.md`.
+Written from the tables in `fagen/spec` by `python -m fagen.spec.handbook > docs/semantics.md`. The
+keys of a variant file are in [language.md](language.md).
 
 Ints have 32 bits, floats are float32; a sum, product or shift to the left that may leave 32 bits is
 taken in 64, so nothing wraps: `1 << 31` is positive. An int beside a float is converted to a float.
-An int parameter is from -2**28 to 2**28, a float parameter from -2**100 to 2**100, or as declared;
-`scale` must be from 2**-100 to 2**100, or the negative of that, for some `head_dim`. Constants past
-float32 are refused, whether written or computed; infinity is written `inf`.
+An int parameter is from `-2**28` to `2**28`, a float parameter from `-2**100` to `2**100`, or as
+declared; `scale` must be from `2**-100` to `2**100`, or the negative of that, for some `head_dim`.
+Constants past float32 are refused, whether written or computed; infinity is written `inf`.
 A read whose index is out of range, a negative one included, yields 0. Divisors of `//` and `%` are
 proven nonzero while the file is read. What only constants decide is computed then too, so a branch
-behind a `static: true` flag leaves nothing behind.
+behind a `static: true` flag leaves nothing behind. Constants are written `True`, `False`, `12`,
+`0xFF`, `1_000`, `0.5` and `1e-3`.
 
 What is promised of a table, `nondecreasing: true` and `range: [lo, hi]`, is taken on trust: it
 decides which keys are visited and which reads need no guard. With `FAGEN_CHECK=1` in the
@@ -39,8 +41,9 @@ _EXPANSIONS = """\
 | text | becomes |
 |---|---|
 | `a < b <= c` | `a < b and b <= c` |
+| `a if c else b` | `where(c, a, b)`: both are computed, one is chosen |
 | `x in table[b, i, :]` | `x == table[b, i, 0] or x == table[b, i, 1] or ...`, for a row whose \
-length is an integer in the shape |
+length is an integer in the shape; `not in` is its negation |
 | `any(... for i in range(N))`, `all(...)`, `sum(...)` | the `or`, `and`, `+` of its terms, for a \
 constant N |
 | `min(a, b, c)`, `max(a, b, c)` | `min(min(a, b), c)`, ... |
@@ -54,6 +57,9 @@ def semantics_page() -> str:
     parts = [_INTRODUCTION, "## Names\n"]
     rows = [(f"`{n}`", e.type, _axes(n), e.meaning) for n, e in INDEX_NAMES.items()]
     rows.append(("`inf`", "float", "", "infinity"))
+    rows.append(("`True`, `False`", "bool", "", "truth"))
+    parent = "in `mask` and `score` of a file that `extends` another: the parent's expression"
+    rows.append(("`inherited`", "bool, float", "as there", parent))
     parts.append(_table(("name", "type", "depends on", "meaning"), rows))
     parts.append(f"Lengths in shapes: {', '.join(f'`{d}`' for d in DIMENSIONS)}.\n")
     symbols = [o for o in OPERATIONS.values() if o.symbol is not None]

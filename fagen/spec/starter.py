@@ -7,7 +7,9 @@ from fagen.spec.scope import misnamed
 
 _TEXT = """\
 # An attention variant. `fagen build {name}.yaml` turns it into a module of Triton kernels;
-# `fagen explain {name}.yaml` shows what it means for the kernels.
+# `fagen explain {name}.yaml` shows what it means for the kernels. fagen's docs/language.md lists
+# every key. For editors that check as you type, run `fagen schema > fagen.schema.json` and begin
+# this file with the line `# yaml-language-server: $schema=fagen.schema.json`.
 name: {name}
 description: Causal attention over the last `window` keys, scores soft-capped.
 

@@ -12,7 +12,6 @@ import yaml
 
 from fagen.spec.document import Document, json_schema
 from fagen.spec.errors import SpecErrors
-from fagen.spec.handbook import semantics_page
 from fagen.spec.load import find_variant, load_text, load_variant, shipped_folder, shipped_names
 from fagen.spec.starter import starter
 from fagen.spec.text import to_text
@@ -178,11 +177,6 @@ def test_the_schema_knows_every_key_and_the_shipped_files_fit_it() -> None:
         assert set(document) <= set(schema["properties"])
         for entry in document.get("parameters", {}).values():
             assert set(entry) <= set(parameter["properties"])
-
-
-def test_the_semantics_page_is_current() -> None:
-    page = Path(__file__).parents[2] / "docs" / "semantics.md"
-    assert page.read_text() == semantics_page(), "python -m fagen.spec.handbook > docs/semantics.md"
 
 
 def test_reading_needs_neither_torch_nor_numpy_and_takes_milliseconds() -> None:
