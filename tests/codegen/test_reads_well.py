@@ -134,6 +134,13 @@ def test_ruff_finds_nothing(rendered_folder):
         assert result.returncode == 0, result.stdout + result.stderr
 
 
+@pytest.mark.parametrize("rules", [(), ("--select", "RUF"), ("--select", "E,F,I,UP,B,RUF100")])
+def test_ruff_finds_nothing_in_a_repository_of_other_settings(rendered_folder, rules):
+    command = ("check", "--isolated", "--no-cache", "--line-length", "100", *rules)
+    result = run(sys.executable, "-m", "ruff", *command, rendered_folder)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
 IMPORT = """
 import importlib.util, sys
 sys.modules["fagen"] = None  # any import of it fails
