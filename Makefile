@@ -40,7 +40,7 @@ $(NEWEST)/.installed: | $(VENV)/.installed
 	@touch $@
 
 demo: venv
-	$(BIN)/fagen explain variants/sliding_window.yaml
+	$(BIN)/fagen explain variants/sliding_window.yaml --q-len 16384
 	@echo
 	$(BIN)/fagen build variants/sliding_window.yaml
 	@echo
