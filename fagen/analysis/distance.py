@@ -20,8 +20,10 @@ from fagen.spec.expr import (
     post_order,
     read,
     substitute,
+    tensors_in,
     with_args,
 )
+from fagen.spec.names import DIMENSIONS
 from fagen.spec.variant import Tensor, Variant
 
 #: The table, its length, its first distance, and a distance as a name.
@@ -34,8 +36,8 @@ _COSTS = {
     "exp": 4, "exp2": 4, "log": 4, "log2": 4, "tanh": 8, "sigmoid": 8,
     "sqrt": 4, "rsqrt": 4, "sin": 16, "cos": 16,
 }  # fmt: skip
-#: Lengths of one sequence, which differ between packed ones.
-_OWN_LENGTHS = {"q_len", "kv_len", "q_first", "kv_first", "q_offset", "kv_offset", "batch"}
+#: What a table for all sequences cannot know: where each begins, and lengths but those of heads.
+_OF_ONE_CALL = {*DIMENSIONS, "q_first", "kv_first", "q_offset", "kv_offset"} - {"heads", "kv_heads"}
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ def tabulate(variant: Variant) -> Tabulation | None:
         (cost, node, entry)
         for node in post_order(variant.score)
         if node.type == "float" and {"q", "kv"} <= axes_of(node) <= {"q", "kv", "h"}
-        if (entry := by_distance(node)) is not None and not names_in(entry) & _OWN_LENGTHS
+        if (entry := by_distance(node)) is not None and not _lengths_in(variant, entry)
         if (cost := _cost(entry)) > WORTH_A_READ
     ]
     if not found:
@@ -103,6 +105,12 @@ def _gap_form(form: Linear, done: dict[Expr, Expr | None]) -> Expr | None:
             return None
         total = total.plus(linear(part).times(coefficient))
     return total.expression()
+
+
+def _lengths_in(variant: Variant, entry: Expr) -> set[str]:
+    """Those of `_OF_ONE_CALL` that it names, or that bound an axis of a table it reads."""
+    shapes = {str(size) for t in tensors_in(entry) for size in variant.tensor(t).shape}
+    return (names_in(entry) | shapes) & _OF_ONE_CALL
 
 
 def _cost(entry: Expr) -> int:

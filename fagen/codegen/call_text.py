@@ -149,10 +149,23 @@ class CallText:
                 lines.append(f"if {t.name} is not None:")
                 check = [f"    {line}" for line in check]
             lines += check
-        promises = [line for t in tables for line in _promises(t)]
-        if promises:
-            lines += ["if checks_promises():", *(f"    {line}" for line in promises)]
         return lines
+
+    @property
+    def promise_lines(self) -> list[str]:
+        return [line for t in self.variant.tensors for line in _promises(t)]
+
+    @property
+    def promise_signature(self) -> list[str]:
+        return braced("def check_promises(", self._promising, "):")
+
+    @property
+    def promise_call(self) -> list[str]:
+        return braced("check_promises(", self._promising, ")")
+
+    @property
+    def _promising(self) -> list[str]:
+        return [t.name for t in self.variant.tensors if _promises(t)]
 
     @property
     def has_promises(self) -> bool:

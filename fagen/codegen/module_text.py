@@ -97,7 +97,7 @@ class ModuleText:
     def tabulate_call(self) -> list[str]:
         """A launcher's lines that make the table."""
         names = ["q", *(["k"] if self.tabulate_sizes else []), *self.tabulate_operands]
-        ends = ["q_offset", "kv_offset", "max_seqlen_q", "max_seqlen_k", "cu_seqlens_q is not None"]
+        ends = ["q_offset", "kv_offset", "q_len", "kv_len", "cu_seqlens_q is not None"]
         return [
             *braced("gap_first, gaps = gap_range(", ends, ")"),
             *braced("tabulated = by_distance(", [*names, "gap_first", "gaps"], ")"),

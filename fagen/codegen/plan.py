@@ -78,8 +78,7 @@ class ModulePlan:
         variant = self.variant
         made = [default_sizes(variant, t) for t in variant.tensors if t.default is not None]
         sizes = {size for table in made for size in table}
-        everything = self.tabulate is not None
-        return [longest for size, longest in LONGEST.items() if everything or size in sizes]
+        return [longest for size, longest in LONGEST.items() if size in sizes]
 
     @property
     def visits(self) -> Visits:

@@ -26,7 +26,8 @@ behind a `static: true` flag leaves nothing behind. Constants are written `True`
 
 What is promised of a table, `nondecreasing: true` and `range: [lo, hi]`, is taken on trust: it
 decides which keys are visited and which reads need no guard. With `FAGEN_CHECK=1` in the
-environment every call checks it, outside of `torch.compile`, and waits for the device to do so.
+environment every `attention` checks the tables passed to it, outside of `torch.compile` and
+tracing, and waits for the device to do so. Packed calls and default tables are not checked.
 
 What a score or a table holds where the mask is false, NaN and infinity included, changes nothing.
 The rows of q, k, v and of the output's gradient are multiplied whole, as in every attention: a NaN

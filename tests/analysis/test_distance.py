@@ -80,6 +80,24 @@ def test_what_differs_between_sequences_or_pairs_stays(score):
     assert not entry & {"b", "kv_len", "q_len", "q_offset", "score"}
 
 
+@pytest.mark.parametrize(
+    ("shape", "score"),
+    [
+        ("[kv_len]", "t[far]"),
+        ("[heads, kv_len]", "t[h, far]"),
+        ("[total_kv]", "t[far]"),
+        ("[heads]", "t[h] * sin(0.1 * far) * cos(0.1 * far) * head_dim"),
+        ("[heads]", "t[h] * sin(0.1 * far) * cos(0.1 * far) * total_kv"),
+    ],
+)
+def test_tables_of_one_call_stay_where_lengths_are_known(shape, score):
+    text = BUCKET.replace("bias: {{shape: [heads, 32]", f"t: {{{{shape: {shape}")
+    found = tabulate(packed(load_text(f"name: x\n{text.format(score=score)}")))
+    read = set() if found is None else tensors_in(found.entry) | names_in(found.entry)
+    assert not read & {"t", "head_dim", "total_kv"} or shape == "[heads]"
+    assert found is None or not names_in(found.entry) & {"head_dim", "total_kv"}
+
+
 def test_of_the_shipped_variants_those_with_buckets_are_tabulated():
     variants = {name: load_variant(find_variant(name)) for name in shipped_names()}
     found = {name for name, variant in variants.items() if tabulate(packed(variant)) is not None}

@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 
 SPEC_HASH = "87c60eab0695"
-CONTENT_HASH = "6e1679151277"
+CONTENT_HASH = "4407dd766af9"
 NAMESPACE = f"fagen_document_{CONTENT_HASH}"
 
 # Triton would compile anew for an int that is 1 or divisible by 16; these never need it.
@@ -1434,7 +1434,7 @@ def check_packing(q, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k):
             raise TypeError(f"{name} must be int32, got {x.dtype}")
         if x.device != q.device:
             raise ValueError(f"{name} must be on the device of q, {q.device}, got {x.device}")
-        if x.ndim != 1 or x.shape[0] == 0 or x.stride(0) != 1:
+        if x.ndim != 1 or x.shape[0] == 0 or (x.stride(0) != 1 and x.shape[0] > 1):
             raise ValueError(
                 f"{name} must be contiguous [sequences + 1], got {list(x.shape)} with strides "
                 f"{list(x.stride())}"
@@ -1453,8 +1453,6 @@ def check_packing(q, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k):
 
 def check_inputs(device, sizes, doc):
     check_table("doc", doc, torch.int32, device, ("batch", "kv_len"), sizes)
-    if checks_promises():
-        check_order("doc", doc)
 
 
 def check_table(name, x, dtype, device, shape, sizes):
@@ -1482,7 +1480,10 @@ def checks_promises():
     """FAGEN_CHECK=1 asks for checks of tables that wait for the device."""
     import os
 
-    return not torch.compiler.is_compiling() and os.environ.get("FAGEN_CHECK") == "1"
+    from torch.utils._python_dispatch import _get_current_dispatch_mode
+
+    traced = torch.compiler.is_compiling() or _get_current_dispatch_mode() is not None
+    return not traced and os.environ.get("FAGEN_CHECK") == "1"
 
 
 def check_order(name, x):
@@ -1491,6 +1492,10 @@ def check_order(name, x):
         *before, last = falls.nonzero()[0].tolist()
         pair = x[(*before, slice(last, last + 2))].tolist()
         raise ValueError(f"{name} must not decrease along its last axis, got {pair} at {last}")
+
+
+def check_promises(doc):
+    check_order("doc", doc)
 
 
 def check_options(scale, q_offset, kv_offset, deterministic, partition):
@@ -1514,11 +1519,11 @@ def check_options(scale, q_offset, kv_offset, deterministic, partition):
 
 def check_config(role, config):
     for field, value, least in zip(Config._fields, config, (16, 16, 1, 1), strict=True):
-        whole = isinstance(value, int) and not isinstance(value, bool) and value >= least
+        whole = isinstance(value, int) and not isinstance(value, bool) and least <= value <= 1024
         if not whole or (field != "num_stages" and value & (value - 1)):
             kind = "an int" if field == "num_stages" else "a power of two"
             raise ValueError(
-                f"config[{role!r}].{field} must be {kind} of at least {least}, got {value!r}"
+                f"config[{role!r}].{field} must be {kind} from {least} to 1024, got {value!r}"
             )
 
 
@@ -1573,6 +1578,8 @@ def attention(
     check_matrices(q, k, v)
     sizes = {"batch": q.shape[0], "kv_len": k.shape[2]}
     check_inputs(q.device, sizes, doc)
+    if checks_promises():
+        check_promises(doc)
     scale = q.shape[3] ** -0.5 if scale is None else scale
     q_offset = k.shape[2] - q.shape[2] if q_offset is None else q_offset
     check_options(scale, q_offset, kv_offset, deterministic, partition)
@@ -1614,7 +1621,8 @@ def attention_varlen(
     sequence i holds the rows from cu_seqlens[i] to cu_seqlens[i + 1]; the first is 0, the last the
     number of rows, and any sequence may be empty. max_seqlen_q and max_seqlen_k: lengths that no
     sequence exceeds, what q_len and kv_len mean in the shapes of tables; of such an axis each
-    sequence reads as much as it is long. Positions count from the sequence's own first row, as if
+    sequence reads as much as it is long, and tables that are made by default are made for all
+    sequences at once. Positions count from the sequence's own first row, as if
     `attention` were called for each sequence alone. Nothing waits for the device.
 
     Returns out [total_q, heads, head_dim_v], and with return_lse also lse [total_q, heads].

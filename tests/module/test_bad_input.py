@@ -131,20 +131,20 @@ OPTIONS = {
         r"config\['dq'\] must be a Config, got \(16, 16, 4, 1\)"),
     "block of no power": (
         dict(config={"forward": CONFIG(48, 16, 4, 1)}), ValueError,
-        r"config\['forward'\]\.BLOCK_M must be a power of two of at least 16, got 48"),
+        r"config\['forward'\]\.BLOCK_M must be a power of two from 16 to 1024, got 48"),
     "block too small": (
         dict(config={"dkdv": CONFIG(16, 8, 4, 1)}), ValueError,
-        r"config\['dkdv'\]\.BLOCK_N must be a power of two of at least 16, got 8"),
+        r"config\['dkdv'\]\.BLOCK_N must be a power of two from 16 to 1024, got 8"),
     "block zero": (
         dict(config={"forward": CONFIG(0, 16, 4, 1)}), ValueError, r"BLOCK_M must be .* got 0"),
     "block a float": (
         dict(config={"prep": CONFIG(64.0, 64, 4, 1)}), ValueError, r"BLOCK_M must .* got 64\.0"),
     "three warps": (
         dict(config={"dq": CONFIG(16, 16, 3, 1)}), ValueError,
-        r"num_warps must be a power of two of at least 1, got 3"),
+        r"num_warps must be a power of two from 1 to 1024, got 3"),
     "no stages": (
         dict(config={"dq": CONFIG(16, 16, 4, 0)}), ValueError,
-        r"num_stages must be an int of at least 1, got 0"),
+        r"num_stages must be an int from 1 to 1024, got 0"),
     "an unknown keyword": (dict(windows=4), TypeError, r"unexpected keyword argument 'windows'"),
 }  # fmt: skip
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from generated import check, inputs, module, tiles, written
+from generated import check, inputs, module, shipped, tiles, written
 
 INTS = (
     "kv_idx > -2147483648",
@@ -49,3 +49,11 @@ def test_the_largest_float_parameter_gives_numbers():
     assert out.isfinite().all()
     with pytest.raises(ValueError, match=r"cap must be from 0.001 to 1.26\d+e\+30, got 2\.5"):
         mod.attention(q, k, v, cap=2.0**101, config=tiles(mod))
+
+
+@pytest.mark.parametrize("cap", [50.0, 1e4, 2.0**60])
+def test_a_cap_far_above_the_scores_leaves_them(cap):
+    check(
+        shipped("softcap"), module("softcap"), *inputs(1, 2, 1, 20, 35, 16), cap=cap,
+        config=tiles(module("softcap")),
+    )  # fmt: skip

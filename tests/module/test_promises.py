@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from generated import inputs, module, written
+from generated import inputs, module, tiles, written
 
 KEPT = torch.tensor([[0, 0, 1, 4], [-3, 2, 2, 2]], dtype=torch.int32)
 RANGED = "tensors:\n  kind: {shape: [kv_len], dtype: uint8, range: [1, 4]}\nmask: kind[kv_idx] > 1"
@@ -68,3 +68,30 @@ def test_the_docstring_says_what_is_promised() -> None:
 
 def test_a_module_without_promises_checks_none() -> None:
     assert not hasattr(module("prefix_lm"), "checks_promises")
+
+
+def test_a_range_wider_than_the_dtype(monkeypatch):
+    monkeypatch.setenv("FAGEN_CHECK", "1")
+    _, mod = written(
+        "tensors: {t: {shape: [kv_len], dtype: uint8, range: [-3, 300]}}\nmask: t[kv_idx] < 7"
+    )
+    q, k, v = (x.detach() for x in inputs(1, 1, 1, 5, 5, 16))
+    mod.attention(q, k, v, t=torch.zeros(5, dtype=torch.uint8), config=tiles(mod))
+
+
+def test_padding_behind_a_packed_sequence_is_no_broken_promise(monkeypatch):
+    monkeypatch.setenv("FAGEN_CHECK", "1")
+    mod = module("packed_causal")
+    starts = torch.tensor([[0, 0, 1, 0, 0], [0, 0, 1, 2, 2]], dtype=torch.int32)
+    q, k, v = (torch.randn(8, 1, 16) for _ in range(3))
+    at = torch.tensor([0, 3, 8], dtype=torch.int32)
+    mod.attention_varlen(q, k, v, at, at, 5, 5, doc_start=starts, config=tiles(mod))
+
+
+def test_fake_tensors_have_no_values_to_check(monkeypatch):
+    monkeypatch.setenv("FAGEN_CHECK", "1")
+    mod = module("packed_causal")
+    with torch._subclasses.FakeTensorMode():
+        q, k, v = (torch.randn(1, 1, 5, 16) for _ in range(3))
+        starts = torch.zeros(1, 5, dtype=torch.int32)
+        assert mod.attention(q, k, v, doc_start=starts).shape == q.shape
