@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from fagen.analysis.axes import axes_of
+from fagen.analysis.axes import axes_by_node, axes_of
 from fagen.analysis.linear import Linear, linear
 from fagen.analysis.reading import KV_IDX, Q_IDX
 from fagen.spec.expr import (
@@ -17,7 +17,6 @@ from fagen.spec.expr import (
     make,
     name,
     names_in,
-    post_order,
     read,
     substitute,
     tensors_in,
@@ -50,11 +49,12 @@ class Tabulation:
 
 def tabulate(variant: Variant) -> Tabulation | None:
     """The variant with the dearest part of its score read by distance; None if none is dear."""
+    entries, axes = _entries(variant.score), axes_by_node(variant.score)
     found = [
         (cost, node, entry)
-        for node in post_order(variant.score)
-        if node.type == "float" and {"q", "kv"} <= axes_of(node) <= {"q", "kv", "h"}
-        if (entry := by_distance(node)) is not None and not _lengths_in(variant, entry)
+        for node, entry in entries.items()
+        if node.type == "float" and {"q", "kv"} <= axes[node] <= {"q", "kv", "h"}
+        if entry is not None and not _lengths_in(variant, entry)
         if (cost := _cost(entry)) > WORTH_A_READ
     ]
     if not found:
@@ -70,15 +70,19 @@ def tabulate(variant: Variant) -> Tabulation | None:
 
 def by_distance(node: Expr) -> Expr | None:
     """The expression in terms of `GAP` = q_idx - kv_idx; None if the positions matter otherwise."""
+    return _entries(node)[node]
+
+
+def _entries(root: Expr) -> dict[Expr, Expr | None]:
+    """Every node below the root, operands first, in terms of `GAP` where it can be said so."""
+    axes = axes_by_node(root)
     done: dict[Expr, Expr | None] = {}
-    for part in post_order(node):
-        done[part] = _by_distance(part, done)
-    return done[node]
+    for node in axes:
+        done[node] = _by_distance(node, done) if axes[node] & {"q", "kv"} else node
+    return done
 
 
 def _by_distance(node: Expr, done: dict[Expr, Expr | None]) -> Expr | None:
-    if not axes_of(node) & {"q", "kv"}:
-        return node
     if node.op in ("lt", "le", "gt", "ge", "eq", "ne") and node.args[0].type == "int":
         sides = linear(node.args[0]).plus(linear(node.args[1]).times(-1))
         difference = _gap_form(sides, done)
@@ -115,5 +119,5 @@ def _lengths_in(variant: Variant, entry: Expr) -> set[str]:
 
 def _cost(entry: Expr) -> int:
     """Additions that the nodes which vary with the distance are worth."""
-    varying = [n for n in post_order(entry) if n.args and "gap" in names_in(n)]
+    varying = [n for n, axes in axes_by_node(entry).items() if n.args and "kv" in axes]
     return sum(_COSTS.get(n.op, 1) for n in varying)

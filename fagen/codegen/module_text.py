@@ -234,11 +234,6 @@ class ModuleText:
         return [dense.get(name, name) for name in self.operator_names]
 
     @property
-    def packed_operands(self) -> list[str]:
-        """What `attention_varlen` passes for them."""
-        return self.operator_names
-
-    @property
     def forward_shapes(self) -> list[str]:
         launched = [k for k in self.kernels if k.role in ("query_walk", "forward")]
         values = [v for k in launched for v in self._launch_values(k)]
