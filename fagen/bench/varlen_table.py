@@ -13,7 +13,6 @@ import itertools
 import statistics
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -27,7 +26,7 @@ from fagen.bench.correctness import LIMIT, relative_error
 from fagen.bench.farm import one_line, own_caches
 from fagen.bench.flex_search import candidates
 from fagen.bench.modules import import_module, write_module
-from fagen.bench.peers import prepare_torch
+from fagen.bench.peers import Contestant, prepare_torch
 from fagen.bench.provenance import provenance, write_atomically, write_json
 from fagen.bench.timing import matmul_rate, race, seconds_of
 
@@ -37,19 +36,6 @@ SEQUENCES, MEAN, SPREAD, LONGEST = 64, 1024, 0.8, 8192
 WINDOW = 1024
 
 Action = Callable[[], Any]
-
-
-@dataclass(frozen=True)
-class Contestant:
-    """A forward, and the tensors whose gradients its backward computes."""
-
-    forward: Callable[[], Tensor]
-    leaves: tuple[Tensor, ...]
-
-    def backward(self) -> Action:
-        out = self.forward()
-        d_out = torch.randn_like(out)
-        return lambda: torch.autograd.grad(out, self.leaves, d_out, retain_graph=True)
 
 
 def drawn(rows: int, head_dim: int, seed: int) -> tuple[Tensor, ...]:
@@ -73,7 +59,11 @@ def ends(lengths: Sequence[int]) -> Tensor:
 def packed(module: ModuleType, tensors: Sequence[Tensor], lengths: Sequence[int], **given: int):
     at, longest, leaves = ends(lengths), max(lengths), leaves_of(tensors)
     call = partial(module.attention_varlen, *leaves, at, at, longest, longest, **given)
-    return Contestant(call, leaves)
+    return Contestant("varlen", call, leaves)
+
+
+def backward_of(contestant: Contestant) -> Action:
+    return contestant.backward(torch.randn_like(contestant.forward()))
 
 
 def raced(contestants: dict[str, Contestant], rounds: int, seed: int) -> dict[str, Any]:
@@ -81,7 +71,7 @@ def raced(contestants: dict[str, Contestant], rounds: int, seed: int) -> dict[st
     actions: dict[str, Action] = {}
     for name, contestant in contestants.items():
         actions[f"{name} forward"] = contestant.forward
-        actions[f"{name} backward"] = contestant.backward()
+        actions[f"{name} backward"] = backward_of(contestant)
     times, errors = race(actions, rounds=rounds, seed=seed)
     medians = {name: statistics.median(found) for name, found in times.items()}
     return {"ms": medians, "rounds": times, "errors": errors}
@@ -94,7 +84,7 @@ def equal_lengths(
     tensors = drawn(batch * length, head_dim, 0)
     views = [x.view(batch, length, HEADS, head_dim).transpose(1, 2) for x in tensors]
     dense_leaves = leaves_of(views)
-    dense = Contestant(partial(module.attention, *dense_leaves, **given), dense_leaves)
+    dense = Contestant("dense", partial(module.attention, *dense_leaves, **given), dense_leaves)
     varlen = packed(module, tensors, [length] * batch, **given)
     same = dense.forward().transpose(1, 2).reshape(batch * length, HEADS, head_dim)
     found = raced({"dense": dense, "varlen": varlen}, rounds, 0)
@@ -134,9 +124,9 @@ def uneven(module: ModuleType, head_dim: int, rounds: int) -> dict[str, Any]:
             leaves = leaves_of([x.transpose(0, 1)[None].contiguous() for x in tensors])
             compiled = torch.compile(flex_attention, dynamic=False)
             call = partial(compiled, *leaves, block_mask=mask, kernel_options=options or None)
-            peer = Contestant(call, leaves)
+            peer = Contestant(name, call, leaves)
             differences[name] = relative_error(peer.forward()[0].transpose(0, 1)[:total], right)
-            peer.backward()()
+            backward_of(peer)()
             contestants[name] = peer
         except Exception as error:
             errors[name] = one_line(error)

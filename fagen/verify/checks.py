@@ -11,12 +11,12 @@ import torch
 from fagen.spec.variant import Variant
 from fagen.verify.cases import Case
 from fagen.verify.dense import dense
-from fagen.verify.inputs import Inputs, draw
+from fagen.verify.inputs import Inputs, draw, gradients
 from fagen.verify.judge import judge
 from fagen.verify.packed import packed_attention
 from fagen.verify.poison import filled_by_torch, poisoned
 from fagen.verify.report import CaseResult
-from fagen.verify.yardstick import LARGEST_TILE, budget
+from fagen.verify.yardstick import budget, tile_of
 
 #: The dense PyTorch of a module evaluates in float32 or so; it is read more than it is run.
 REFERENCE_TOLERANCE = {"float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
@@ -58,9 +58,8 @@ def _attention(module: ModuleType, case: Case, inputs: Inputs, seed: int):
                              strict=True):  # fmt: skip
         if not torch.equal(_bits(x), bits):
             return (), f"the call changed its input {name}"
-    tile = LARGEST_TILE if case.tiles is None else max(max(m, n) for _, m, n in case.tiles)
     dtype = getattr(torch, case.dtype)
-    allowed = budget(inputs.setting, *inputs.exact, dtype=dtype, seed=seed, tile=tile)
+    allowed = budget(inputs.setting, *inputs.exact, dtype=dtype, seed=seed, tile=tile_of(case))
     measures, message = judge(found, allowed)
     for name in found:
         if not message and not torch.equal(_bits(found[name]), _bits(again[name])):
@@ -89,11 +88,7 @@ def _call(module: ModuleType, case: Case, inputs: Inputs) -> dict[str, torch.Ten
             torch.autograd.backward([lse], [grad_lse])
         else:
             torch.autograd.backward([out, lse], [grad_out, grad_lse])
-    grads = {
-        name: torch.zeros_like(x) if x.grad is None else x.grad
-        for name, x in (("dq", q), ("dk", k), ("dv", v))
-    }
-    return {"out": out.detach(), "lse": lse.detach(), **grads}
+    return {"out": out.detach(), "lse": lse.detach(), **gradients(q, k, v)}
 
 
 def _configuration(module: ModuleType, case: Case) -> dict:
@@ -157,9 +152,7 @@ def _reference_fault(module: ModuleType, case: Case, inputs: Inputs) -> str:
     torch.autograd.backward([x for x, _ in pairs], [g for _, g in pairs])
     truth = dense(inputs.setting, *inputs.exact).values
     tolerance = REFERENCE_TOLERANCE[case.dtype]
-    found = {"out": out, "lse": lse}
-    for name, x in (("dq", q), ("dk", k), ("dv", v)):
-        found[name] = torch.zeros_like(x) if x.grad is None else x.grad
+    found = {"out": out, "lse": lse, **gradients(q, k, v)}
     for name, value in found.items():
         if value.shape != truth[name].shape:
             return f"reference: {name} has the wrong shape"

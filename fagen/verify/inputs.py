@@ -12,7 +12,7 @@ import torch
 from fagen.spec.variant import Variant
 from fagen.verify.cases import Case
 from fagen.verify.reference import Setting, bind
-from fagen.verify.tables import draw_tables, padded, parameter_values
+from fagen.verify.tables import parameter_values, tables_on
 
 PADDING = 5
 
@@ -51,11 +51,7 @@ def draw(variant: Variant, case: Case, device: str, seed: int) -> Inputs:
     if case.loss in ("out", "sum"):
         grad_lse = torch.zeros_like(grad_lse)
     parameters = parameter_values(variant, case)
-    tables = draw_tables(variant, case, parameters, generator)
-    tables = {name: table.to(device) for name, table in tables.items()}
-    if case.tables == "nan_padded":
-        # On the device, for a copy to it would leave the surroundings behind.
-        tables = {name: padded(table) for name, table in tables.items()}
+    tables = tables_on(device, variant, case, parameters, generator)
     q_offset, kv_offset = case.offsets
     offsets = {} if q_offset is None else {"q_offset": q_offset}
     keywords = {**parameters, **tables, **offsets}
@@ -74,6 +70,14 @@ def draw(variant: Variant, case: Case, device: str, seed: int) -> Inputs:
         q = q * (case.magnitude / top)
     exact = (q.to(device), k.to(device), v.to(device), grad_out.to(device), grad_lse.to(device))
     return Inputs(setting, exact, laid_out(exact, case), keywords)
+
+
+def gradients(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> dict[str, torch.Tensor]:
+    """dq, dk and dv as a backward left them; zeros where it left none."""
+    return {
+        name: torch.zeros_like(x) if x.grad is None else x.grad
+        for name, x in (("dq", q), ("dk", k), ("dv", v))
+    }
 
 
 def laid_out(exact: Five, case: Case) -> Five:

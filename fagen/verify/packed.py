@@ -12,13 +12,13 @@ import torch
 
 from fagen.spec.variant import Variant
 from fagen.verify.cases import Case
-from fagen.verify.inputs import Five, laid_out
+from fagen.verify.inputs import Five, gradients, laid_out
 from fagen.verify.judge import judge
 from fagen.verify.poison import poisoned
 from fagen.verify.reference import Place, Setting, bind
 from fagen.verify.report import Measure
-from fagen.verify.tables import draw_tables, padded, parameter_values
-from fagen.verify.yardstick import LARGEST_TILE, budget
+from fagen.verify.tables import parameter_values, tables_on
+from fagen.verify.yardstick import budget, tile_of
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def packed_attention(
     inputs = draw_packed(variant, case, device, seed)
     with poisoned():
         found = _call(module, case, inputs, configuration)
-    tile = LARGEST_TILE if case.tiles is None else max(max(m, n) for _, m, n in case.tiles)
+    tile = tile_of(case)
     dtype = getattr(torch, case.dtype)
     measures: list[Measure] = []
     for i, sequence in enumerate(inputs.sequences):
@@ -83,10 +83,7 @@ def draw_packed(variant: Variant, case: Case, device: str, seed: int) -> PackedI
         drawn(case.heads, total_q),
     )
     parameters = parameter_values(variant, case)
-    tables = draw_tables(variant, case, parameters, generator)
-    tables = {name: table.to(device) for name, table in tables.items()}
-    if case.tables == "nan_padded":
-        tables = {name: padded(table) for name, table in tables.items()}
+    tables = tables_on(device, variant, case, parameters, generator)
     sequences = tuple(_sequences(variant, case, whole, parameters, tables))
     q, k, v, grad_out, grad_lse = laid_out(whole, case)
     rows_first = [x[0].transpose(0, 1) for x in (q, k, v, grad_out)]
@@ -150,11 +147,7 @@ def _call(
         return_lse=True, **inputs.keywords, **configuration,
     )  # fmt: skip
     torch.autograd.backward([out, lse], [grad_out, grad_lse])
-    grads = {
-        name: torch.zeros_like(x) if x.grad is None else x.grad
-        for name, x in (("dq", q), ("dk", k), ("dv", v))
-    }
-    return {"out": out.detach(), "lse": lse.detach(), **grads}
+    return {"out": out.detach(), "lse": lse.detach(), **gradients(q, k, v)}
 
 
 def _part(found: Mapping[str, torch.Tensor], sequence: Sequence) -> dict[str, torch.Tensor]:

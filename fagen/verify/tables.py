@@ -82,6 +82,22 @@ def draw_tables(
     return found
 
 
+def tables_on(
+    device: str,
+    variant: Variant,
+    case: Case,
+    parameters: Mapping[str, int | float | bool],
+    generator: torch.Generator,
+) -> dict[str, torch.Tensor]:
+    """`draw_tables` on a device, inside of what must never be read where the case says so."""
+    tables = draw_tables(variant, case, parameters, generator)
+    tables = {name: table.to(device) for name, table in tables.items()}
+    if case.tables == "nan_padded":
+        # On the device, for a copy to it would leave the surroundings behind.
+        tables = {name: padded(table) for name, table in tables.items()}
+    return tables
+
+
 def _draw(tensor: Tensor, shape: list[int], case: Case, generator: torch.Generator) -> torch.Tensor:
     if tensor.type == "bool":
         return torch.rand(shape, generator=generator) < 0.7

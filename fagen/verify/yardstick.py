@@ -38,6 +38,7 @@ from dataclasses import dataclass
 
 import torch
 
+from fagen.verify.cases import Case
 from fagen.verify.dense import FLOAT32_ROUNDOFF, Dense, Rounding, dense
 from fagen.verify.reference import Setting
 
@@ -48,6 +49,13 @@ SMALL_PROBLEM_DRAWS = 12
 
 #: Rows or keys of the largest tile that a module chooses by itself.
 LARGEST_TILE = 128
+
+
+def tile_of(case: Case) -> int:
+    """The larger side of the largest tile that a case uses."""
+    if case.tiles is None:
+        return LARGEST_TILE
+    return max(max(m, n) for _, m, n in case.tiles)
 
 
 @dataclass(frozen=True)
