@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fagen.analysis.evaluate import evaluate
-from fagen.analysis.walk import KEYS, QUERIES, Stream, Test, TileRange, Walk
+from fagen.analysis.walk import KEYS, QUERIES, TILE, Listing, Stream, Test, TileRange, Walk
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,8 @@ def simulate(
             known |= _narrowed(step, walk.stream, known, tensors)
         else:
             known[step.name] = evaluate(step.value, known, tensors)
+    if walk.listing is not None:
+        return _listed(walk.listing, walk.stream, known, tensors)
     return Visits(_tiles(walk.masked, known, tensors), _tiles(walk.full, known, tensors))
 
 
@@ -80,13 +82,7 @@ def _narrowed(
 ) -> dict[str, int]:
     """The new values of the names that a test assigns."""
     first, stop = int(known[test.first]), int(known[test.stop])
-    tiles = np.arange(first, stop, dtype=np.int64)
-    block, offset = int(known[str(stream.block)]), int(known[str(stream.offset)])
-    corners = {
-        str(stream.lo): tiles * block + offset,
-        str(stream.hi): np.minimum((tiles + 1) * block, known[str(stream.length)]) - 1 + offset,
-    }
-    here = {**known, **corners}
+    tiles, here = _tested(first, stop, stream, known)
     live = tiles[np.broadcast_to(evaluate(test.may, here, tensors), tiles.shape)]
     new_first = int(live.min()) if live.size else stop
     new_stop = max(int(live.max()) + 1 if live.size else first, new_first)
@@ -100,6 +96,34 @@ def _narrowed(
     found[test.full_first] = int(sure.min()) if unbroken else new_stop
     found[test.full_stop] = int(sure.max()) + 1 if unbroken else new_stop
     return found
+
+
+def _listed(
+    listing: Listing,
+    stream: Stream,
+    known: Mapping[str, Any],
+    tensors: Mapping[str, np.ndarray] | None,
+) -> Visits:
+    tiles, here = _tested(int(known[listing.first]), int(known[listing.stop]), stream, known)
+    live, sure = (
+        np.broadcast_to(evaluate(test, here, tensors), tiles.shape).astype(bool)
+        for test in (listing.live, listing.sure)
+    )
+    return Visits(tuple(tiles[live & ~sure].tolist()), tuple(tiles[sure].tolist()))
+
+
+def _tested(
+    first: int, stop: int, stream: Stream, known: Mapping[str, Any]
+) -> tuple[np.ndarray, dict[str, Any]]:
+    """A vector of tiles, and what is known of them."""
+    tiles = np.arange(first, stop, dtype=np.int64)
+    block, offset = int(known[str(stream.block)]), int(known[str(stream.offset)])
+    corners = {
+        str(TILE): tiles,
+        str(stream.lo): tiles * block + offset,
+        str(stream.hi): np.minimum((tiles + 1) * block, known[str(stream.length)]) - 1 + offset,
+    }
+    return tiles, {**known, **corners}
 
 
 def _tiles(

@@ -1,17 +1,21 @@
-"""From segments to the tiles a program visits, as a list of scalar steps and tile ranges.
+"""From segments to the tiles a program visits, as scalar steps and tile ranges, or as a list.
 
 Units are tiles of BLOCK columns of the streamed side, counted from column 0; column = index -
 offset. Masked tiles need the mask evaluated, full tiles do not. Liveness is decided before the
-loops, since a branch around the loads of a loop would end its pipelining.
+loops, since a branch around the loads of a loop would end its pipelining. Where the tiles that pass
+a test may have others between them, no range says which to visit: they are listed.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fagen.analysis.gaps import Trends
 from fagen.analysis.linear import (
+    both,
     ceildiv,
     choose,
+    either,
     floordiv,
     maximum,
     minimum,
@@ -61,8 +65,8 @@ class Let:
 
 @dataclass(frozen=True)
 class Test:
-    """Narrows [first, stop) to the hull of tiles where `may` holds, and [full_first, full_stop)
-    to the tiles where `must` holds, provided that those are contiguous (else to nothing).
+    """Narrows [first, stop) to the tiles where `may` holds, and [full_first, full_stop) to those
+    where `must` holds; where they have gaps for want of knowledge, to their hull and to nothing.
 
     `may` and `must` are evaluated for a vector of tiles, through the stream's corner names.
     The full names are None where no tile can be full.
@@ -84,15 +88,56 @@ class TileRange:
     stop: Expr
 
 
+#: The tile that a `Listing` is evaluated for.
+TILE = name("tile")
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Of the tiles `first` ... `stop` - 1 (names of scalars) visit those where `sure` holds without
+    the mask, and the others where `live` holds with it.
+
+    Both are evaluated for a vector of tiles: of `TILE` and of the stream's corner names. `sure` is
+    FALSE where no tile can be full.
+    """
+
+    first: str
+    stop: str
+    live: Expr
+    sure: Expr
+
+
 @dataclass(frozen=True)
 class Walk:
-    """Run `steps` in order, then visit the tiles of `masked` and `full`."""
+    """Run `steps` in order, then visit the tiles of `masked` and `full`, or those of `listing`."""
 
     stream: Stream
     segments: tuple[Segment, ...]
     steps: tuple[Let | Test, ...]
     masked: tuple[TileRange, ...]
     full: tuple[TileRange, ...]
+    listing: Listing | None = None
+
+    @property
+    def tests(self) -> bool:
+        """Whether tiles are tested one by one."""
+        return self.listing is not None or any(isinstance(step, Test) for step in self.steps)
+
+    @property
+    def has_masked(self) -> bool:
+        return bool(self.masked) or self.listing is not None
+
+    @property
+    def has_full(self) -> bool:
+        return bool(self.full) or (self.listing is not None and self.listing.sure is not FALSE)
+
+    @property
+    def roots(self) -> list[Expr]:
+        """Every expression that the steps and the listing evaluate."""
+        found: list[Expr] = []
+        for step in self.steps:
+            found += [step.value] if isinstance(step, Let) else [step.may, step.must]
+        return found + ([] if self.listing is None else [self.listing.live, self.listing.sure])
 
 
 def plan_walk(variant: Variant, stream: Stream, declared: dict[str, Range]) -> Walk:
@@ -111,6 +156,13 @@ class _Names:
     full_stop: Expr
     starts_at_zero: bool
     can_be_full: bool
+    suffix: str
+    may: Expr
+    must: Expr
+
+    @property
+    def is_tested(self) -> bool:
+        return (self.may, self.must) not in ((TRUE, TRUE), (TRUE, FALSE))
 
 
 def _walk(
@@ -124,6 +176,13 @@ def _walk(
     for i, segment in enumerate(segments):
         suffix = f"_{i}" if len(segments) > 1 else ""
         parts.append(_tiles_of(segment, stream, suffix, reader, steps, declared))
+    trends = Trends(frozenset({str(stream.lo), str(stream.hi)}), reader.declared, reader.tensors)
+    if any(trends.leaves_gaps(test) for part in parts for test in (part.may, part.must)):
+        listing = _listing(parts, steps)
+        return Walk(stream, segments, tuple(steps), (), (), listing)
+    for part in parts:
+        if part.is_tested:
+            _narrow(part, steps)
     if len(parts) > 1:
         parts = _in_order(parts, steps)
         _disjoint(parts, steps)
@@ -190,18 +249,6 @@ def _tiles_of(
         if segment.gate_may is not TRUE or segment.gate_must is not TRUE:
             full_stop = choose(segment.gate_must, full_stop, full_first)
         full_stop = let("full_stop", full_stop)
-    if segment.residual is not TRUE and (may, must) != (TRUE, FALSE):
-        if first is ZERO:
-            steps.append(Let("first" + suffix, first))
-            first = name("first" + suffix)
-        if can_be_full and full_first is ZERO:
-            steps.append(Let("full_first" + suffix, full_first))
-            full_first = name("full_first" + suffix)
-        labels = [f"{label}{suffix}" for label in LABELS]
-        if can_be_full:
-            steps.append(Test(may, must, *labels))
-        else:
-            steps.append(Test(may, FALSE, labels[0], labels[1], None, None))
     return _Names(
         first=first,
         stop=stop,
@@ -209,6 +256,55 @@ def _tiles_of(
         full_stop=full_stop,
         starts_at_zero=first is ZERO,
         can_be_full=can_be_full,
+        suffix=suffix,
+        may=may,
+        must=must if can_be_full else FALSE,
+    )
+
+
+def _narrow(part: _Names, steps: list[Let | Test]) -> None:
+    """Test the tiles of a segment; its ends become names that the test can assign."""
+    if part.first is ZERO:
+        part.first = _assigned("first" + part.suffix, ZERO, steps)
+    if part.can_be_full and part.full_first is ZERO:
+        part.full_first = _assigned("full_first" + part.suffix, ZERO, steps)
+    part.starts_at_zero = False
+    first, stop, *full = (f"{label}{part.suffix}" for label in LABELS)
+    if part.can_be_full:
+        steps.append(Test(part.may, part.must, first, stop, *full))
+    else:
+        steps.append(Test(part.may, FALSE, first, stop, None, None))
+
+
+def _assigned(label: str, value: Expr, steps: list[Let | Test]) -> Expr:
+    steps.append(Let(label, value))
+    return name(label)
+
+
+def _listing(parts: list[_Names], steps: list[Let | Test]) -> Listing:
+    """All segments at once: a tile is visited for any of them, and without the mask if one says
+    that it is full."""
+    first, stop = parts[0].first, parts[0].stop
+    for part in parts[1:]:
+        first, stop = minimum(first, part.first), maximum(stop, part.stop)
+    if first.op != "name":
+        first = _assigned("first", first, steps)
+    if stop.op != "name":
+        stop = _assigned("stop", stop, steps)
+    live, sure = [], []
+    for part in parts:
+        live.append(both(_within(part.first, part.stop, first, stop), part.may))
+        if part.can_be_full:
+            full = _within(part.full_first, part.full_stop, first, stop)
+            sure.append(both(full, part.must))
+    return Listing(str(first.value), str(stop.value), either(*live), either(*sure))
+
+
+def _within(first: Expr, stop: Expr, outer_first: Expr, outer_stop: Expr) -> Expr:
+    """Whether `TILE`, one of outer_first ... outer_stop - 1, is one of first ... stop - 1."""
+    return both(
+        TRUE if first in (ZERO, outer_first) else make("ge", TILE, first),
+        TRUE if stop is outer_stop else make("lt", TILE, stop),
     )
 
 

@@ -49,6 +49,8 @@ def candidates(kernel: str, variant: Variant) -> list[Argument]:
     for m in matrices:
         for axis, letter in enumerate(("b", "h", _MATRICES[m])):
             found.append(Argument(f"{m}_stride_{letter}", f"{m}.stride({axis})"))
+    if "walk" in vectors:
+        found.append(Argument("walk_stride_0", "walk.stride(0)", runtime_int=True))
     found.append(Argument("blocks", "blocks", runtime_int=True))
     found.append(Argument("batch", "sequences", runtime_int=True))
     for size in ("heads", "kv_heads", "q_len", "kv_len", "q_offset", "kv_offset", "gap_first"):

@@ -135,9 +135,9 @@ def _role(label: str, kernel: KernelPlan, plan: ModulePlan) -> RoleText:
         role=label,
         axes=kernel.role.describe(),
         segments=tuple(_segment(s, walk) for s in walk.segments),
-        steps=tuple(text for s in walk.steps for text in _step(s)),
-        masked_tiles=tuple(_tiles(t) for t in walk.masked),
-        full_tiles=tuple(_tiles(t) for t in walk.full),
+        steps=_steps(walk),
+        masked_tiles=_masked_tiles(walk),
+        full_tiles=_full_tiles(walk),
         lifetimes=_lifetimes(kernel.role, _roots(label, plan)),
     )
 
@@ -162,6 +162,28 @@ def _interval(index: str, low: Expr | None, high: Expr | None) -> str:
     left = "" if low is None else f"{_shown(low)} <= "
     right = "" if high is None else f" < {_shown(high)}"
     return f"{left}{index}{right}"
+
+
+def _steps(walk: Walk) -> tuple[str, ...]:
+    texts = [text for step in walk.steps for text in _step(step)]
+    if walk.listing is not None:
+        texts.append(
+            f"list each tile of {walk.listing.first} ... {walk.listing.stop} that is visited"
+        )
+    return tuple(texts)
+
+
+def _masked_tiles(walk: Walk) -> tuple[str, ...]:
+    if walk.listing is None:
+        return tuple(_tiles(t) for t in walk.masked)
+    others = "" if walk.listing.sure is FALSE else "others "
+    return (f"{others}where {_shown(walk.listing.live)}",)
+
+
+def _full_tiles(walk: Walk) -> tuple[str, ...]:
+    if walk.listing is None:
+        return tuple(_tiles(t) for t in walk.full)
+    return () if walk.listing.sure is FALSE else (f"where {_shown(walk.listing.sure)}",)
 
 
 def _step(step: Let | Test) -> list[str]:

@@ -175,14 +175,21 @@ class _Uses:
 class WalkPlan(_Uses):
     """A walk whose tests run in a kernel of their own, once for all programs that share it.
 
-    That kernel writes `results` (the ends of the tile ranges) for each block of the stationary
-    side, [batch, heads, blocks, results] without the axes that the walk does not depend on. Blocks
-    of packed sequences stand behind each other as those of one.
+    That kernel writes a row for each block of the stationary side, [batch, heads, blocks, row]
+    without the axes that the walk does not depend on. Blocks of packed sequences stand behind each
+    other as those of one. A row begins with `results`: the ends of the tile ranges, or, where the
+    walk `lists` tiles, how many are full and how many masked. Then follow the full ones, and from
+    the row's end backwards the masked ones. The streamed side has
+    `streamed_length` indices, `longest` in the longest sequence, and tiles of `block`.
     """
 
     program_lines: tuple[str, ...]
     walk: tuple[WalkStep, ...]
     results: tuple[str, ...]
+    lists: bool
+    streamed_length: str
+    longest: str
+    block: str
     by_batch: bool
     by_head: bool
     uses: frozenset[str]
@@ -198,29 +205,48 @@ class WalkPlan(_Uses):
         return lines
 
     @property
+    def row_line(self) -> str:
+        """Where the row of a program of the walk kernel begins."""
+        return f"walk = walk_ptr + {self._offset('program')}"
+
+    def _offset(self, row: str) -> str:
+        if not self.lists:
+            return f"{row} * {len(self.results)}"
+        # Lists are as long as the walk may be: together they may pass 2**31.
+        return f"{row}.to(tl.int64) * walk_stride_0"
+
+    @property
+    def row_length(self) -> str:
+        """Numbers in a row, as the launcher computes them; a list may be read one past its end."""
+        if not self.lists:
+            return str(len(self.results))
+        return f"triton.cdiv({self.longest}, config.{self.block}) + {len(self.results) + 1}"
+
+    @property
+    def longest_list(self) -> str:
+        """Tiles for which a row has room, as the walk kernel computes them."""
+        return f"walk_stride_0 - {len(self.results) + 1}"
+
+    @property
     def store_lines(self) -> list[str]:
-        count = len(self.results)
-        return [
-            f"tl.store(walk_ptr + program * {count} + {i}, {result})"
-            for i, result in enumerate(self.results)
-        ]
+        return [f"tl.store(walk + {i}, {result})" for i, result in enumerate(self.results)]
 
     @property
     def load_steps(self) -> tuple[WalkStep, ...]:
         """What the program of a slot does instead of walking."""
         row = {
-            (True, True): "(matrix * heads + h) * blocks + slot",
-            (True, False): "matrix * blocks + slot",
-            (False, True): "h * blocks + slot",
+            (True, True): "((matrix * heads + h) * blocks + slot)",
+            (True, False): "(matrix * blocks + slot)",
+            (False, True): "(h * blocks + slot)",
             (False, False): "slot",
         }[self.by_batch, self.by_head]
-        lines = [f"walk = walk_ptr + ({row}) * {len(self.results)}"]
+        lines = [f"walk = walk_ptr + {self._offset(row)}"]
         least = "0"
         for i, result in enumerate(self.results):
-            # The ends ascend. Said again here, since ptxas gives up on overlapping the products of
+            # Ends ascend. Said again here, since ptxas gives up on overlapping the products of
             # loops whose counts it cannot bound (C7515).
             lines.append(f"{result} = tl.maximum(tl.load(walk + {i}), {least})")
-            least = result
+            least = "0" if self.lists else result
         return tuple(WalkStep(line) for line in lines)
 
     @property

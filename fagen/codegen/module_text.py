@@ -37,11 +37,11 @@ class DefaultTable:
 
 @dataclass(frozen=True)
 class WalkText:
-    """A walk kernel, how many programs it has, and how many numbers each writes."""
+    """A walk kernel, how many programs it has, and how long a row each writes."""
 
     kernel: KernelText
     programs: str
-    results: int
+    row_length: str
 
 
 @dataclass(frozen=True)
@@ -112,14 +112,14 @@ class ModuleText:
         plan = self.plan.query_walk
         if plan is None:
             return None
-        return WalkText(self.kernel("query_walk"), plan.programs, len(plan.results))
+        return WalkText(self.kernel("query_walk"), plan.programs, plan.row_length)
 
     @property
     def key_walk(self) -> WalkText | None:
         plan = self.plan.key_walk
         if plan is None:
             return None
-        return WalkText(self.kernel("key_walk"), plan.programs, len(plan.results))
+        return WalkText(self.kernel("key_walk"), plan.programs, plan.row_length)
 
     @property
     def name(self) -> str:

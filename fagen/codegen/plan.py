@@ -14,7 +14,7 @@ from fagen.analysis.linear import both
 from fagen.analysis.products import in_steps, is_one_step, product_of
 from fagen.analysis.ranges import FLOAT, SATURATED, Range, declared_ranges, range_of
 from fagen.analysis.rewrites import ORIGIN, TileScore, in_terms_of_qk, tile_score
-from fagen.analysis.walk import KEYS, QUERIES, Stream, Test, Walk, plan_walk
+from fagen.analysis.walk import KEYS, QUERIES, Stream, Walk, plan_walk
 from fagen.codegen.configs import Visits
 from fagen.codegen.defaults import LONGEST, default_sizes
 from fagen.codegen.kernel_plan import KernelPlan, Loop, TabulatePlan, WalkPlan, words
@@ -31,7 +31,7 @@ from fagen.codegen.lifetimes import (
 from fagen.codegen.lower import packed, separated
 from fagen.codegen.schedule import Scheduler
 from fagen.codegen.triton_text import OWN_FUNCTIONS, number
-from fagen.codegen.walk_lines import WalkLines, WalkStep, loop_header, range_ends
+from fagen.codegen.walk_lines import WalkLines, WalkStep, loop_header, walk_results
 from fagen.spec.expr import (
     LOG2E,
     TRUE,
@@ -74,10 +74,12 @@ class ModulePlan:
 
     @property
     def lengths(self) -> list[str]:
-        """What launchers need to know of the longest sequence, for tables that they make."""
+        """What launchers need to know of the longest sequence, for tables and lists they make."""
         variant = self.variant
         made = [default_sizes(variant, t) for t in variant.tensors if t.default is not None]
         sizes = {size for table in made for size in table}
+        walks = (self.query_walk, self.key_walk)
+        sizes |= {walk.streamed_length for walk in walks if walk is not None and walk.lists}
         return [longest for size, longest in LONGEST.items() if size in sizes]
 
     @property
@@ -143,7 +145,7 @@ def plan_module(variant: Variant) -> ModulePlan:
 
 def _corners(steps: Iterable[WalkStep], stream: Stream) -> set[str]:
     """What the template adds to the lines of tests: the corners of streamed tiles."""
-    tests = [s.narrowing for s in steps if s.narrowing is not None]
+    tests = [s.test for s in steps if s.test is not None]
     found = {str(stream.offset)} if any(t.uses_lo or t.uses_hi for t in tests) else set()
     return found | ({str(stream.length)} if any(t.uses_hi for t in tests) else set())
 
@@ -178,7 +180,7 @@ class _Builder:
 
     def walk(self, role: Role, walk: Walk) -> WalkPlan | None:
         """The walk as a kernel of its own, if it tests tiles; others are a few scalar steps."""
-        if not any(isinstance(step, Test) for step in walk.steps):
+        if not walk.tests:
             return None
         scheduler = self._scheduler(role)
         lines = WalkLines(scheduler, walk)
@@ -189,7 +191,11 @@ class _Builder:
         return WalkPlan(
             program_lines=program,
             walk=steps,
-            results=range_ends(walk),
+            results=walk_results(walk),
+            lists=walk.listing is not None,
+            streamed_length=str(walk.stream.length),
+            longest=LONGEST[str(walk.stream.length)],
+            block=str(walk.stream.block),
             by_batch="b" in lines.axes,
             by_head="h" in lines.axes,
             uses=words(texts) | _corners(steps, walk.stream),
@@ -207,7 +213,7 @@ class _Builder:
         loops = tuple(
             self._loop(scheduler, walk, masked, post_scale, backward=backward, own=own)
             for masked in (False, True)
-            if (walk.masked if masked else walk.full)
+            if (walk.has_masked if masked else walk.has_full)
         )
         epilogue: tuple[str, ...] = ()
         sink = row_term = None
@@ -279,11 +285,10 @@ class _Builder:
         lines, texts = scheduler.emit(outputs)
         if "slope" in texts and self.slope.op == "const":
             texts["slope"] = _constant_slope(float(self.slope.value))  # type: ignore[arg-type]
-        ranges, kind = (walk.masked, "masked") if masked else (walk.full, "full")
         # Few tiles are masked where others are full: a shorter pipeline leaves more shared memory,
         # and with it another block, to each multiprocessor.
-        stages = "MASKED_STAGES" if masked and walk.full else None
-        before, header, start = loop_header(ranges, kind, stages)
+        stages = "MASKED_STAGES" if masked and walk.has_full else None
+        before, header, start = loop_header(walk, masked, stages)
         score = texts["score"]
         spread: tuple[str, ...] = ()
         if not {"q", "kv"} <= axes_of(self.tile.score):

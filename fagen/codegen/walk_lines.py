@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from fagen.analysis.axes import axes_of
 from fagen.analysis.ranges import range_of
-from fagen.analysis.walk import Let, Test, TileRange, Walk
+from fagen.analysis.walk import TILE, Let, Listing, Test, TileRange, Walk
 from fagen.codegen.naming import Names, Writer, suggested_name
 from fagen.codegen.schedule import Scheduler
 from fagen.codegen.triton_text import Text
-from fagen.spec.expr import TRUE, Expr, names_in, post_order
+from fagen.spec.expr import FALSE, TRUE, Expr, names_in, post_order
 from fagen.spec.names import INDEX_LIMIT, Axes
 from fagen.spec.text import ATOM
 
@@ -39,14 +39,38 @@ class Narrowing:
 
 
 @dataclass(frozen=True)
+class ListingText:
+    """A `walk.Listing` ready to print: `lines` compute the texts `live` and `sure`.
+
+    `live` is None where every tile is to be visited, `sure` where none can be full.
+    """
+
+    lines: tuple[str, ...]
+    live: str | None
+    sure: str | None
+    first: str
+    stop: str
+    uses_lo: bool
+    uses_hi: bool
+
+    def texts(self) -> list[str]:
+        return [*self.lines, self.live or "", self.sure or "", self.first, self.stop]
+
+
+@dataclass(frozen=True)
 class WalkStep:
-    """A finished line or a narrowing, never both."""
+    """A finished line, a narrowing or a listing; one of the three."""
 
     line: str = ""
     narrowing: Narrowing | None = None
+    listing: ListingText | None = None
+
+    @property
+    def test(self) -> Narrowing | ListingText | None:
+        return self.narrowing or self.listing
 
     def texts(self) -> list[str]:
-        return [self.line] if self.narrowing is None else self.narrowing.texts()
+        return [self.line] if self.test is None else self.test.texts()
 
 
 class WalkLines:
@@ -56,7 +80,7 @@ class WalkLines:
         self.scheduler = scheduler
         self.walk = walk
         self.texts: dict[Expr, Text] = {}
-        own = frozenset(s.name for s in walk.steps if isinstance(s, Let))
+        own = frozenset(s.name for s in walk.steps if isinstance(s, Let)) | {str(TILE.value)}
         # Tile and column counts: never negative, never past a length.
         scheduler.declared |= {label: (0, INDEX_LIMIT) for label in own}
         self.names = Names(scheduler.names.reserved | own, scheduler.names.taken)
@@ -64,13 +88,7 @@ class WalkLines:
     @property
     def axes(self) -> Axes:
         """Which of batch and heads the tiles depend on."""
-        return axes_of(*self._roots()) & {"b", "h"}
-
-    def _roots(self) -> list[Expr]:
-        roots: list[Expr] = []
-        for step in self.walk.steps:
-            roots += [step.value] if isinstance(step, Let) else [step.may, step.must]
-        return roots
+        return axes_of(*self.walk.roots) & {"b", "h"}
 
     def print(self) -> list[WalkStep]:
         printed = [WalkStep(line) for line in self._reductions()]
@@ -81,6 +99,8 @@ class WalkLines:
                 printed += [WalkStep(line) for line in (*lines, f"{step.name} = {text}")]
             else:
                 printed.append(WalkStep(narrowing=self._narrowing(step)))
+        if self.walk.listing is not None:
+            printed.append(WalkStep(listing=self._listing(self.walk.listing)))
         return printed
 
     def _narrowed(self, value: Expr, text: str) -> str:
@@ -97,7 +117,7 @@ class WalkLines:
 
     def _reductions(self) -> Iterable[str]:
         """`x_least = tl.min(...)`: extremes of row vectors, each once, before the steps."""
-        for root in self._roots():
+        for root in self.walk.roots:
             for node in post_order(self.scheduler.lowered(root)):
                 if node.op not in ("row_min", "row_max") or node in self.texts:
                     continue
@@ -131,7 +151,6 @@ class WalkLines:
             must = None
         else:
             lines, (may, must) = self._write(test.may, test.must)
-        mentioned = names_in(test.may, test.must)
         return Narrowing(
             lines=tuple(lines),
             may=None if test.may is TRUE else may,
@@ -140,28 +159,65 @@ class WalkLines:
             stop=test.stop,
             full_first=test.full_first,
             full_stop=test.full_stop,
-            uses_lo=self.walk.stream.lo.value in mentioned,
-            uses_hi=self.walk.stream.hi.value in mentioned,
+            uses_lo=self._mentions(self.walk.stream.lo, test.may, test.must),
+            uses_hi=self._mentions(self.walk.stream.hi, test.may, test.must),
         )
 
+    def _listing(self, listing: Listing) -> ListingText:
+        lines, (live, sure) = self._write(listing.live, listing.sure)
+        return ListingText(
+            lines=tuple(lines),
+            live=None if listing.live is TRUE else live,
+            sure=None if listing.sure is FALSE else sure,
+            first=listing.first,
+            stop=listing.stop,
+            uses_lo=self._mentions(self.walk.stream.lo, listing.live, listing.sure),
+            uses_hi=self._mentions(self.walk.stream.hi, listing.live, listing.sure),
+        )
 
-def range_ends(walk: Walk) -> tuple[str, ...]:
-    """The variables that hold the ends of the walk's tile ranges, each once."""
+    @staticmethod
+    def _mentions(corner: Expr, *tests: Expr) -> bool:
+        return corner.value in names_in(*tests)
+
+
+def walk_results(walk: Walk) -> tuple[str, ...]:
+    """The variables that say where the walk leads, each once: ends of ranges or counts of tiles."""
+    if walk.listing is not None:
+        return ("full_count", "masked_count") if walk.has_full else ("masked_count",)
     ends = [e for tiles in (*walk.masked, *walk.full) for e in (tiles.first, tiles.stop)]
     return tuple(dict.fromkeys(str(e) for e in ends if e.op == "name"))
 
 
-def loop_header(
-    ranges: tuple[TileRange, ...], kind: str, stages: str | None = None
-) -> tuple[list[str], str, list[str]]:
-    """(lines before, the `for` line, lines at its start) of one loop over all tile ranges.
+Header = tuple[list[str], str, list[str]]
+
+
+def loop_header(walk: Walk, masked: bool, stages: str | None = None) -> Header:
+    """(lines before, the `for` line, lines at its start) of one loop over all masked or full tiles.
 
     `stages` names the depth of its pipeline where that is not the kernel's.
-
-    Several ranges become one loop whose counter is mapped to a tile by adding each gap once it is
-    passed, so that the loop stays a single pipeline.
     """
+    kind = "masked" if masked else "full"
     depth = "" if stages is None else f", num_stages={stages}"
+    if walk.listing is not None:
+        return _over_list(kind, depth)
+    return _over_ranges(walk.masked if masked else walk.full, kind, depth)
+
+
+def _over_list(kind: str, depth: str) -> Header:
+    """Each tile is read a step ahead, so that the loads of its keys need not wait for it."""
+    first, following = {
+        "full": ("walk + 2", "walk + 3 + step"),
+        "masked": ("walk + walk_stride_0 - 1", "walk + walk_stride_0 - 2 - step"),
+    }[kind]
+    header = f"for step in tl.range(0, {kind}_count{depth}):"
+    start = ["tile = next_tile", f"next_tile = tl.load({following})"]
+    return [f"next_tile = tl.load({first})"], header, start
+
+
+def _over_ranges(ranges: tuple[TileRange, ...], kind: str, depth: str) -> Header:
+    """Several ranges become one loop whose counter is mapped to a tile by adding each gap once it
+    is passed, so that the loop stays a single pipeline.
+    """
     if len(ranges) == 1:
         first, stop = ranges[0].first, ranges[0].stop
         return [], f"for tile in tl.range({first}, {stop}{depth}):", []

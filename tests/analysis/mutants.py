@@ -29,6 +29,8 @@ CHECKS = {
     "ties": ("slopes", 1),
     "blocks": ("blocks", 300),
     "equivalent": ("blocks", 300),
+    "gaps": ("gaps", 3000),
+    "listing": ("gaps", 200),
 }
 
 
@@ -59,8 +61,18 @@ WALK = [
     ("walk", "full_stop = maximum(full_stop, full_first)", "pass"),
     ("walk", "choose(segment.gate_must, full_stop, full_first)", "choose(segment.gate_may, full_stop, full_first)"),
     ("walk", "if segment.full_hi is not segment.hi and segment.full_hi is not None:", "if False:"),
-    ("walk", "Test(may, must, *labels)", "Test(must, must, *labels)"),
-    ("walk", "Test(may, must, *labels)", "Test(may, may, *labels)"),
+    ("walk", "Test(part.may, part.must, first, stop, *full)", "Test(part.must, part.must, first, stop, *full)"),
+    ("walk", "Test(part.may, part.must, first, stop, *full)", "Test(part.may, part.may, first, stop, *full)"),
+    ("walk", "minimum(first, part.first), maximum(stop, part.stop)", "maximum(first, part.first), maximum(stop, part.stop)"),
+    ("walk", "minimum(first, part.first), maximum(stop, part.stop)", "minimum(first, part.first), minimum(stop, part.stop)"),
+    ("listing", "live.append(both(_within(part.first, part.stop, first, stop), part.may))", "live.append(_within(part.first, part.stop, first, stop))"),
+    ("walk", "live.append(both(_within(part.first, part.stop, first, stop), part.may))", "live.append(part.must)"),
+    ("walk", "sure.append(both(full, part.must))", "sure.append(full)"),
+    ("walk", "sure.append(both(full, part.must))", "sure.append(part.must)"),
+    ("walk", "either(*live), either(*sure)", "both(*live), either(*sure)"),
+    ("walk", "either(*live), either(*sure)", "either(*live), both(*sure)"),
+    ("walk", 'make("ge", TILE, first)', 'make("gt", TILE, first)'),
+    ("walk", 'TRUE if stop is outer_stop else make("lt", TILE, stop)', "TRUE"),
     ("exact_walk", 'make("lt", b.first, a.first)', 'make("gt", b.first, a.first)'),
     ("exact_walk", 'Let(str(y.value), make("where", swap, x, y))', 'Let(str(y.value), make("where", swap, y, x))'),
     ("walk", "taken if part.first is ZERO else maximum(part.first, taken)", "part.first"),
@@ -124,6 +136,22 @@ LINEAR = [
     ("builders", "c * factor) for t, c in self.terms), self.constant * factor)", "c * factor) for t, c in self.terms), self.constant)"),
     ("builders", "total[term] = total.get(term, 0) + coefficient", "total[term] = coefficient"),
     ("segments", "-(-self.constant // common)", "self.constant // common"),
+]  # fmt: skip
+
+GAPS = [
+    ("gaps", "len(moving) > 1 or self.leaves_gaps(moving[0])", "self.leaves_gaps(moving[0])"),
+    ("gaps", "left is None or right is None or left == right", "left is None or right is None"),
+    ("gaps", "left is None or right is None or left == right", "left == right"),
+    ("gaps", '"ge", "eq")', '"ge", "eq", "ne")'),
+    ("gaps", "_turned(self.trend(node.args[1]))", "self.trend(node.args[1])"),
+    ("gaps", "return _turned(self.trend(node.args[0]))", "return self.trend(node.args[0])"),
+    ("gaps", "return self.trend(node.args[0]) if positive else None", "return self.trend(node.args[0])"),
+    ("gaps", "node.args[2].value in INT32", "True"),
+    ("gaps", "low < 0 < high", "False"),
+    ("gaps", "if low >= 0 else _turned(self.trend(b))", "if True else None"),
+    ("gaps", "not tensor.nondecreasing or", ""),
+    ("gaps", "moving.pop() if len(moving) == 1 else None", "moving.pop()"),
+    ("gaps", "any(self.leaves_gaps(a) for a in test.args)", "all(self.leaves_gaps(a) for a in test.args)"),
 ]  # fmt: skip
 
 EQUIVALENT = [
@@ -268,6 +296,7 @@ DERIVATIVE = [
 FAULTS = {
     "walk": WALK,
     "equivalent": EQUIVALENT,
+    "gaps": GAPS,
     "segments": SEGMENTS,
     "linear": LINEAR,
     "reading": READING,

@@ -1,5 +1,6 @@
 """The properties of tile reading, segments, ranges, builders and rewrites on drawn examples."""
 
+import gaps
 import properties
 import pytest
 import scores
@@ -25,6 +26,18 @@ def test_tile_reading_is_exact_where_monotone(rng):
 @given(sources)
 def test_segments_hold_what_is_live(rng):
     properties.check_segments(rng)
+
+
+@settings(max_examples=1000)
+@given(sources)
+def test_what_leaves_no_gap_leaves_none(rng):
+    gaps.check_gaps(rng)
+
+
+@settings(max_examples=200)
+@given(sources)
+def test_stripes_are_walked_exactly(rng):
+    gaps.check_listing(rng)
 
 
 @settings(max_examples=600)

@@ -208,24 +208,35 @@ def test_chunks_are_walked_exactly(size):
     hold_exact(variant_of(mask), _scene(1, window=size, q_offset=-7, kv_offset=-7))
 
 
-def test_a_tested_mask_narrows_to_live_tiles():
+def test_a_tested_mask_visits_live_tiles_alone():
     """Not solvable for kv_idx, yet the corners tell which tiles can be live."""
     mask = make("lt", make("mul", KV, KV), make("add", Q, const(40)))
     walk, _ = walks_of(mask)
-    assert any(isinstance(s, Narrowing) for s in walk.steps)
+    assert walk.listing is not None
     scene = _scene(2)
     dead, _, missed, full = _count(mask, scene)
     assert (dead, missed) == (0, 0)
     assert full > 0
 
 
-def test_full_tiles_with_gaps_are_masked():
-    """mini blocks: every second tile is full, which a single range cannot say."""
+def test_full_tiles_with_gaps_are_visited_without_their_mask():
+    """mini blocks: every second tile is full, which no range could say."""
     mask = make("lt", make("mod", KV, const(16)), make("add", make("mod", Q, ONE), const(8)))
     hold_walks(variant_of(mask), _scene(3))
     walk, _ = walks_of(mask)
     for seen in _seen(walk, _scene(3)):
-        assert seen.full == () or seen.full == tuple(range(seen.full[0], seen.full[-1] + 1))
+        assert (seen.masked, seen.full) == ((), tuple(range(0, 25, 2)))
+
+
+def test_a_union_is_listed_where_two_parts_of_it_move():
+    """Any tile of any part, and full where one part alone fills it."""
+    mask = either(make("eq", make("mod", KV, const(48)), make("mod", Q, const(48))), PAST)
+    hold_walks(variant_of(mask), _scene(4))
+    for walk in walks_of(mask):
+        assert walk.listing is not None
+    dead, live, missed, full = _count(mask, _scene(4))
+    assert (dead, missed) == (0, 0)
+    assert live > full > 0
 
 
 def test_a_mask_that_is_never_true_visits_nothing():
