@@ -26,9 +26,11 @@ SMALL = {
 
 @pytest.fixture
 def run(tmp_path):
-    """Runs code beside the folder `kernels` of the README's build."""
-    (tmp_path / "kernels").mkdir()
-    (tmp_path / "kernels" / "alibi.py").write_text(render(load_variant(find_variant("alibi"))))
+    """Runs code beside the folder `attention_kernels` of the README's build."""
+    (tmp_path / "attention_kernels").mkdir()
+    (tmp_path / "attention_kernels" / "alibi.py").write_text(
+        render(load_variant(find_variant("alibi")))
+    )
 
     def run(code: str) -> None:
         (tmp_path / "call.py").write_text(code)

@@ -83,6 +83,12 @@ class TileReader:
         # A lower bound may be negative although what it bounds is not.
         return low if self._nonnegative(low) else maximum(low, const(0))
 
+    def tells_all(self, node: Expr) -> bool:
+        """Whether the corners of a tile tell something of every part of a condition."""
+        if node.op in ("and", "bitand", "or", "bitor", "not", "invert"):
+            return all(self.tells_all(a) for a in node.args)
+        return node in UNDECIDED or self.truth(node) != UNDECIDED
+
     # Ints
 
     def _find_bounds(self, node: Expr) -> Bounds | None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from fagen.analysis.evaluate import evaluate
 from fagen.analysis.walk import KEYS, QUERIES, TILE, Listing, Stream, Test, TileRange, Walk
+from fagen.spec.expr import Expr
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def simulate(
         else:
             known[step.name] = evaluate(step.value, known, tensors)
     if walk.listing is not None:
-        return _listed(walk.listing, walk.stream, known, tensors)
+        return _listed(walk.listing, walk.stream, held, known, tensors)
     return Visits(_tiles(walk.masked, known, tensors), _tiles(walk.full, known, tensors))
 
 
@@ -67,13 +68,12 @@ def _stationary(held: Stream, tile: int, names: Mapping[str, Any]) -> dict[str, 
     block, length = int(names[str(held.block)]), int(names[str(held.length)])
     rows = np.arange(tile * block, min((tile + 1) * block, length), dtype=np.int64)
     index = rows + int(names[str(held.offset)])
-    tokens = "q_token" if held.axis == "q" else "kv_token"
     return {
         str(held.lo): index[0],
         str(held.hi): index[-1],
         str(held.index): index,
         str(held.row): rows,
-        tokens: rows,
+        f"{held.axis}_token": rows,
     }
 
 
@@ -101,6 +101,7 @@ def _narrowed(
 def _listed(
     listing: Listing,
     stream: Stream,
+    held: Stream,
     known: Mapping[str, Any],
     tensors: Mapping[str, np.ndarray] | None,
 ) -> Visits:
@@ -109,7 +110,36 @@ def _listed(
         np.broadcast_to(evaluate(test, here, tensors), tiles.shape).astype(bool)
         for test in (listing.live, listing.sure)
     )
+    if listing.pairs is not None:
+        live, sure = live.copy(), sure.copy()
+        for i in np.flatnonzero(live & ~sure):
+            whole = _pairs(listing.pairs, int(tiles[i]), stream, held, known, tensors)
+            live[i], sure[i] = whole.any(), whole.all()
     return Visits(tuple(tiles[live & ~sure].tolist()), tuple(tiles[sure].tolist()))
+
+
+def _pairs(
+    condition: Expr,
+    tile: int,
+    stream: Stream,
+    held: Stream,
+    known: Mapping[str, Any],
+    tensors: Mapping[str, np.ndarray] | None,
+) -> np.ndarray:
+    """[rows that the program holds, columns of the tile]; those past the end do not hold."""
+    block, length = int(known[str(stream.block)]), int(known[str(stream.length)])
+    columns = np.arange(tile * block, (tile + 1) * block, dtype=np.int64)
+    own = {n: known[n][:, None] for n in _positions(held)}
+    index = columns[None, :] + int(known[str(stream.offset)])
+    other = dict.fromkeys(_positions(stream), columns[None, :]) | {str(stream.index): index}
+    inside = (columns < length)[None, :]
+    shape = (len(known[str(held.row)]), block)
+    return np.broadcast_to(evaluate(condition, {**known, **own, **other}, tensors), shape) & inside
+
+
+def _positions(side: Stream) -> tuple[str, str, str]:
+    """Names of positions along one side of a sequence of its own."""
+    return str(side.index), str(side.row), f"{side.axis}_token"
 
 
 def _tested(

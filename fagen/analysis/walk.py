@@ -3,7 +3,8 @@
 Units are tiles of BLOCK columns of the streamed side, counted from column 0; column = index -
 offset. Masked tiles need the mask evaluated, full tiles do not. Liveness is decided before the
 loops, since a branch around the loads of a loop would end its pipelining. Where the tiles that pass
-a test may have others between them, no range says which to visit: they are listed.
+a test may have others between them, no range says which to visit: they are listed. Where corners do
+not tell, as of most tables, all pairs of a tile are looked at, once for all that share the walk.
 """
 
 from __future__ import annotations
@@ -97,14 +98,20 @@ class Listing:
     """Of the tiles `first` ... `stop` - 1 (names of scalars) visit those where `sure` holds without
     the mask, and the others where `live` holds with it.
 
-    Both are evaluated for a vector of tiles: of `TILE` and of the stream's corner names. `sure` is
-    FALSE where no tile can be full.
+    Both are conditions on `TILE` and on the stream's corner names; `sure` is FALSE where they tell
+    of no tile that it is full. Of tiles that are live but not sure, `pairs` is evaluated for every
+    pair if it is not None: a tile is live where it holds for one, and full where for all.
     """
 
     first: str
     stop: str
     live: Expr
     sure: Expr
+    pairs: Expr | None = None
+
+    @property
+    def has_full(self) -> bool:
+        return self.pairs is not None or self.sure is not FALSE
 
 
 @dataclass(frozen=True)
@@ -129,15 +136,20 @@ class Walk:
 
     @property
     def has_full(self) -> bool:
-        return bool(self.full) or (self.listing is not None and self.listing.sure is not FALSE)
+        return bool(self.full) or (self.listing is not None and self.listing.has_full)
 
     @property
     def roots(self) -> list[Expr]:
-        """Every expression that the steps and the listing evaluate."""
+        """Every expression of tiles that the steps and the listing evaluate."""
         found: list[Expr] = []
         for step in self.steps:
             found += [step.value] if isinstance(step, Let) else [step.may, step.must]
         return found + ([] if self.listing is None else [self.listing.live, self.listing.sure])
+
+    @property
+    def pairs(self) -> Expr | None:
+        """The condition that the walk evaluates for every pair of some tiles."""
+        return None if self.listing is None else self.listing.pairs
 
 
 def plan_walk(variant: Variant, stream: Stream, declared: dict[str, Range]) -> Walk:
@@ -145,7 +157,7 @@ def plan_walk(variant: Variant, stream: Stream, declared: dict[str, Range]) -> W
     tensors = {t.name: t for t in variant.tensors}
     reader = TileReader("kv" if stream.axis == "q" else "q", declared, tensors)
     segments = solve(variant.mask, stream.index, reader)
-    return _walk(stream, segments, reader, declared)
+    return _walk(variant.mask, stream, segments, reader, declared)
 
 
 @dataclass
@@ -166,6 +178,7 @@ class _Names:
 
 
 def _walk(
+    mask: Expr,
     stream: Stream,
     segments: tuple[Segment, ...],
     reader: TileReader,
@@ -177,8 +190,9 @@ def _walk(
         suffix = f"_{i}" if len(segments) > 1 else ""
         parts.append(_tiles_of(segment, stream, suffix, reader, steps, declared))
     trends = Trends(frozenset({str(stream.lo), str(stream.hi)}), reader.declared, reader.tensors)
-    if any(trends.leaves_gaps(test) for part in parts for test in (part.may, part.must)):
-        listing = _listing(parts, steps)
+    pairs = None if all(reader.tells_all(s.residual) for s in segments) else mask
+    if pairs or any(trends.leaves_gaps(t) for part in parts for t in (part.may, part.must)):
+        listing = _listing(parts, steps, pairs)
         return Walk(stream, segments, tuple(steps), (), (), listing)
     for part in parts:
         if part.is_tested:
@@ -281,7 +295,7 @@ def _assigned(label: str, value: Expr, steps: list[Let | Test]) -> Expr:
     return name(label)
 
 
-def _listing(parts: list[_Names], steps: list[Let | Test]) -> Listing:
+def _listing(parts: list[_Names], steps: list[Let | Test], pairs: Expr | None) -> Listing:
     """All segments at once: a tile is visited for any of them, and without the mask if one says
     that it is full."""
     first, stop = parts[0].first, parts[0].stop
@@ -297,7 +311,7 @@ def _listing(parts: list[_Names], steps: list[Let | Test]) -> Listing:
         if part.can_be_full:
             full = _within(part.full_first, part.full_stop, first, stop)
             sure.append(both(full, part.must))
-    return Listing(str(first.value), str(stop.value), either(*live), either(*sure))
+    return Listing(str(first.value), str(stop.value), either(*live), either(*sure), pairs)
 
 
 def _within(first: Expr, stop: Expr, outer_first: Expr, outer_stop: Expr) -> Expr:

@@ -176,14 +176,17 @@ def _steps(walk: Walk) -> tuple[str, ...]:
 def _masked_tiles(walk: Walk) -> tuple[str, ...]:
     if walk.listing is None:
         return tuple(_tiles(t) for t in walk.masked)
-    others = "" if walk.listing.sure is FALSE else "others "
-    return (f"{others}where {_shown(walk.listing.live)}",)
+    where = [] if walk.listing.live is TRUE else [_shown(walk.listing.live)]
+    where += [] if walk.pairs is None else ["the mask holds for one of their pairs"]
+    others = "others " if walk.has_full else ""
+    return (f"{others}where {' and '.join(where)}" if where else f"all {others}".strip(),)
 
 
 def _full_tiles(walk: Walk) -> tuple[str, ...]:
     if walk.listing is None:
         return tuple(_tiles(t) for t in walk.full)
-    return () if walk.listing.sure is FALSE else (f"where {_shown(walk.listing.sure)}",)
+    found = () if walk.listing.sure is FALSE else (f"where {_shown(walk.listing.sure)}",)
+    return found if walk.pairs is None else (*found, "where the mask holds for all pairs")
 
 
 def _step(step: Let | Test) -> list[str]:

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fagen.codegen.lifetimes import Role
+from fagen.codegen.naming import words
 from fagen.codegen.walk_lines import WalkStep
-
-_WORD = re.compile(r"[A-Za-z_]\w*")
-
-
-def words(texts: Iterable[str | None]) -> frozenset[str]:
-    return frozenset(w for text in texts if text for w in _WORD.findall(text))
 
 
 @dataclass(frozen=True)
@@ -179,14 +172,17 @@ class WalkPlan(_Uses):
     without the axes that the walk does not depend on. Blocks of packed sequences stand behind each
     other as those of one. A row begins with `results`: the ends of the tile ranges, or, where the
     walk `lists` tiles, how many are full and how many masked. Then follow the full ones, and from
-    the row's end backwards the masked ones. The streamed side has
-    `streamed_length` indices, `longest` in the longest sequence, and tiles of `block`.
+    the row's end backwards the masked ones.
+
+    `in_range` tells which stationary rows exist. The streamed side has `streamed_length` indices,
+    `longest` in the longest sequence, and tiles of `block`.
     """
 
     program_lines: tuple[str, ...]
     walk: tuple[WalkStep, ...]
     results: tuple[str, ...]
     lists: bool
+    in_range: str
     streamed_length: str
     longest: str
     block: str

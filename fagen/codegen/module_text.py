@@ -10,10 +10,10 @@ from fagen.codegen.autograd_text import ENDS, AutogradText, operands_of
 from fagen.codegen.call_text import CallText, docstring
 from fagen.codegen.configs import ROLES, ConfigRow, rows_of
 from fagen.codegen.defaults import default_sizes, launcher_operands
-from fagen.codegen.kernel_plan import words
 from fagen.codegen.kernel_text import KernelText
 from fagen.codegen.layout import braced
 from fagen.codegen.lower import dense
+from fagen.codegen.naming import words
 from fagen.codegen.plan import ModulePlan
 from fagen.codegen.reference_text import ReferenceText
 from fagen.codegen.torch_text import torch_lines

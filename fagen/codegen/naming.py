@@ -14,6 +14,12 @@ from fagen.spec.names import INDEX_NAMES
 from fagen.spec.text import ATOM
 
 WIDEST_TEXT = 60
+_WORD = re.compile(r"[A-Za-z_]\w*")
+
+
+def words(texts: Iterable[str | None]) -> frozenset[str]:
+    """Every name that the texts mention."""
+    return frozenset(w for text in texts if text for w in _WORD.findall(text))
 
 
 @dataclass

@@ -17,7 +17,7 @@ from fagen.analysis.rewrites import ORIGIN, TileScore, in_terms_of_qk, tile_scor
 from fagen.analysis.walk import KEYS, QUERIES, Stream, Walk, plan_walk
 from fagen.codegen.configs import Visits
 from fagen.codegen.defaults import LONGEST, default_sizes
-from fagen.codegen.kernel_plan import KernelPlan, Loop, TabulatePlan, WalkPlan, words
+from fagen.codegen.kernel_plan import KernelPlan, Loop, TabulatePlan, WalkPlan
 from fagen.codegen.lifetimes import (
     BACKWARD_DKDV,
     BACKWARD_DQ,
@@ -29,6 +29,7 @@ from fagen.codegen.lifetimes import (
     Role,
 )
 from fagen.codegen.lower import packed, separated
+from fagen.codegen.naming import words
 from fagen.codegen.schedule import Scheduler
 from fagen.codegen.triton_text import OWN_FUNCTIONS, number
 from fagen.codegen.walk_lines import WalkLines, WalkStep, loop_header, walk_results
@@ -110,8 +111,11 @@ class ModulePlan:
         return self.forward.reads_qk or self.dkdv.trains_qk
 
     @property
-    def narrows(self) -> bool:
-        return self.query_walk is not None or self.key_walk is not None
+    def tests_many_tiles(self) -> bool:
+        """Whether a walk tests the corners of many tiles at once."""
+        walks = [w for w in (self.query_walk, self.key_walk) if w is not None]
+        steps = [step for w in walks for step in w.walk]
+        return any(step.test is not None and step.by_pairs is None for step in steps)
 
 
 def plan_module(variant: Variant) -> ModulePlan:
@@ -143,11 +147,17 @@ def plan_module(variant: Variant) -> ModulePlan:
     )
 
 
-def _corners(steps: Iterable[WalkStep], stream: Stream) -> set[str]:
-    """What the template adds to the lines of tests: the corners of streamed tiles."""
-    tests = [s.test for s in steps if s.test is not None]
-    found = {str(stream.offset)} if any(t.uses_lo or t.uses_hi for t in tests) else set()
-    return found | ({str(stream.length)} if any(t.uses_hi for t in tests) else set())
+def _of_template(steps: Iterable[WalkStep], stream: Stream) -> set[str]:
+    """What the template adds to the lines of tests: corners of streamed tiles, rows that exist."""
+    found: set[str] = set()
+    for step in steps:
+        if step.test is not None and (step.test.uses_lo or step.test.uses_hi):
+            found.add(str(stream.offset))
+        if step.test is not None and step.test.uses_hi:
+            found.add(str(stream.length))
+        if step.listing is not None and step.listing.keep is not None:
+            found.add("kv_in_range" if stream.axis == "q" else "q_in_range")
+    return found
 
 
 @dataclass
@@ -183,7 +193,7 @@ class _Builder:
         if not walk.tests:
             return None
         scheduler = self._scheduler(role)
-        lines = WalkLines(scheduler, walk)
+        lines = WalkLines(scheduler, walk, self._keep(walk.stream))
         steps = tuple(lines.print())
         hoisted = scheduler.hoisted
         program = (*hoisted.get(Lifetime.PROGRAM, ()), *hoisted.get(Lifetime.ROWS, ()))
@@ -193,12 +203,13 @@ class _Builder:
             walk=steps,
             results=walk_results(walk),
             lists=walk.listing is not None,
+            in_range=scheduler.in_range,
             streamed_length=str(walk.stream.length),
             longest=LONGEST[str(walk.stream.length)],
             block=str(walk.stream.block),
             by_batch="b" in lines.axes,
             by_head="h" in lines.axes,
-            uses=words(texts) | _corners(steps, walk.stream),
+            uses=words(texts) | _of_template(steps, walk.stream),
             ends_meet=self.variant.position == "end",
         )
 
@@ -207,7 +218,7 @@ class _Builder:
     ) -> KernelPlan:
         own = QUERIES if role.stationary == "q" else KEYS
         scheduler = self._scheduler(role)
-        walk_lines = WalkLines(scheduler, walk)
+        walk_lines = WalkLines(scheduler, walk, self._keep(walk.stream))
         printed_walk = tuple(walk_lines.print()) if mapped is None else mapped.load_steps
         post_scale = self._post_scale(scheduler)
         loops = tuple(
@@ -254,6 +265,11 @@ class _Builder:
         """Distances counted from the first index of the tile that the program holds."""
         return substitute(node, {ORIGIN: own.lo})
 
+    def _keep(self, stream: Stream) -> Expr:
+        """The mask with the end of the streamed side."""
+        inside = make("lt", stream.row, stream.length)
+        return both(separated(congruent(self.variant.mask, stream.axis)), inside)
+
     def _post_scale(self, scheduler: Scheduler) -> str | None:
         if is_const(self.tile.post_scale, 1.0):
             return None
@@ -272,9 +288,7 @@ class _Builder:
     ) -> Loop:
         outputs: list[tuple[str, Expr]] = [("score", self._anchored(self.tile.score, own))]
         if masked:
-            inside = make("lt", walk.stream.row, walk.stream.length)
-            mask = congruent(self.variant.mask, walk.stream.axis)
-            outputs.append(("keep", both(separated(mask), inside)))
+            outputs.append(("keep", self._keep(walk.stream)))
         if backward and self._slope_varies:
             outputs.append(("slope", self._anchored(self.slope, own)))
         if backward:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fagen.analysis.axes import axes_of
 from fagen.codegen.arguments import free_dimensions
 from fagen.codegen.defaults import reference_operands
-from fagen.codegen.kernel_plan import words
+from fagen.codegen.naming import words
 from fagen.codegen.torch_text import torch_lines
 from fagen.spec.expr import TRUE, Expr, names_in
 from fagen.spec.variant import SCORE, Variant

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from fagen.analysis.axes import axes_of
 from fagen.analysis.ranges import range_of
 from fagen.analysis.walk import TILE, Let, Listing, Test, TileRange, Walk
-from fagen.codegen.naming import Names, Writer, suggested_name
+from fagen.codegen.lifetimes import Lifetime
+from fagen.codegen.naming import Names, Writer, suggested_name, words
 from fagen.codegen.schedule import Scheduler
 from fagen.codegen.triton_text import Text
 from fagen.spec.expr import FALSE, TRUE, Expr, names_in, post_order
@@ -42,7 +43,8 @@ class Narrowing:
 class ListingText:
     """A `walk.Listing` ready to print: `lines` compute the texts `live` and `sure`.
 
-    `live` is None where every tile is to be visited, `sure` where none can be full.
+    `live` is None where the corners of a tile exclude none, `sure` where they call none full.
+    `pair_lines` compute `keep` for every pair of a tile, None where corners decide.
     """
 
     lines: tuple[str, ...]
@@ -52,9 +54,25 @@ class ListingText:
     stop: str
     uses_lo: bool
     uses_hi: bool
+    pair_lines: tuple[str, ...] = ()
+    keep: str | None = None
+    uses_index: bool = False
+
+    @property
+    def corners_tell(self) -> bool:
+        return self.live is not None or self.sure is not None
+
+    @property
+    def live_as_int(self) -> str:
+        return "1" if self.live is None else f"tl.where({self.live}, 1, 0)"
+
+    @property
+    def sure_as_int(self) -> str:
+        return "0" if self.sure is None else f"tl.where({self.sure}, 1, 0)"
 
     def texts(self) -> list[str]:
-        return [*self.lines, self.live or "", self.sure or "", self.first, self.stop]
+        own = [*self.lines, self.live or "", self.sure or "", self.first, self.stop]
+        return [*own, *self.pair_lines, self.keep or ""]
 
 
 @dataclass(frozen=True)
@@ -66,6 +84,11 @@ class WalkStep:
     listing: ListingText | None = None
 
     @property
+    def by_pairs(self) -> ListingText | None:
+        """A listing that looks at pairs, tile by tile; others test many tiles at once."""
+        return self.listing if self.listing is not None and self.listing.keep else None
+
+    @property
     def test(self) -> Narrowing | ListingText | None:
         return self.narrowing or self.listing
 
@@ -74,11 +97,15 @@ class WalkStep:
 
 
 class WalkLines:
-    """Prints one walk; row vectors it reduces are hoisted by the kernel's scheduler."""
+    """Prints one walk; row vectors it reduces are hoisted by the kernel's scheduler.
 
-    def __init__(self, scheduler: Scheduler, walk: Walk) -> None:
+    `keep` is `walk.pairs` as kernels evaluate it, with the end of the streamed side.
+    """
+
+    def __init__(self, scheduler: Scheduler, walk: Walk, keep: Expr) -> None:
         self.scheduler = scheduler
         self.walk = walk
+        self.keep = keep
         self.texts: dict[Expr, Text] = {}
         own = frozenset(s.name for s in walk.steps if isinstance(s, Let)) | {str(TILE.value)}
         # Tile and column counts: never negative, never past a length.
@@ -88,7 +115,8 @@ class WalkLines:
     @property
     def axes(self) -> Axes:
         """Which of batch and heads the tiles depend on."""
-        return axes_of(*self.walk.roots) & {"b", "h"}
+        pairs = () if self.walk.pairs is None else (self.walk.pairs,)
+        return axes_of(*self.walk.roots, *pairs) & {"b", "h"}
 
     def print(self) -> list[WalkStep]:
         printed = [WalkStep(line) for line in self._reductions()]
@@ -165,6 +193,12 @@ class WalkLines:
 
     def _listing(self, listing: Listing) -> ListingText:
         lines, (live, sure) = self._write(listing.live, listing.sure)
+        pair_lines: list[str] = []
+        keep = None
+        if listing.pairs is not None:
+            found, texts = self.scheduler.emit([("keep", self.keep)])
+            pair_lines = [*found.get(Lifetime.TILE, ()), *found.get(Lifetime.ELEMENT, ())]
+            keep = texts["keep"]
         return ListingText(
             lines=tuple(lines),
             live=None if listing.live is TRUE else live,
@@ -173,6 +207,9 @@ class WalkLines:
             stop=listing.stop,
             uses_lo=self._mentions(self.walk.stream.lo, listing.live, listing.sure),
             uses_hi=self._mentions(self.walk.stream.hi, listing.live, listing.sure),
+            pair_lines=tuple(pair_lines),
+            keep=keep,
+            uses_index=str(self.walk.stream.index.value) in words([*pair_lines, keep]),
         )
 
     @staticmethod

@@ -83,10 +83,10 @@ RESERVED = frozenset({
     "int", "isinstance", "k", "k_cache", "key_walk_kernel", "keys", "kv_offset", "launch_backward",
     "launch_forward", "list", "locate", "lse", "lse2", "made_once", "math", "max_seqlen_k",
     "max_seqlen_q", "new_gradients", "operands", "os", "out", "partition", "prep_kernel",
-    "programs", "q", "q_offset", "query_walk_kernel", "return_lse", "row_state", "scale",
-    "sequences", "sink", "sizes", "table_at", "tabulate_kernel", "tabulated", "torch", "triton",
-    "tuple", "v", "v_cache", "values", "walk", "wanted", "wants", "wants_dkdv", "wants_dq",
-    "weights", "with_dense_rows", "x", "zip",
+    "programs", "q", "q_offset", "query_walk_kernel", "return_lse", "row_length", "row_state",
+    "scale", "sequences", "sink", "sizes", "table_at", "tabulate_kernel", "tabulated", "torch",
+    "triton", "tuple", "v", "v_cache", "values", "walk", "wanted", "wants", "wants_dkdv",
+    "wants_dq", "weights", "with_dense_rows", "x", "zip",
 })  # fmt: skip
 #: Those of kernels, where parameters and lengths stand as they are and tensors as pointers.
 RESERVED_IN_KERNELS = frozenset({

@@ -11,10 +11,11 @@ from fagen.codegen.render import render
 from fagen.spec.load import find_variant, load_text, load_variant, shipped_names
 
 #: What the templates carry from tile to tile, or narrow step by step, on purpose.
-CARRIED = {"acc", "running_max", "running_sum", "dk", "dv", "dq", "delta", "tile"}
+CARRIED = {"acc", "running_max", "running_sum", "dk", "dv", "dq", "delta", "tile", "next_tile"}
 # `_` stands for several results of `locate`.
 NARROWED = {"_", "first", "stop", "full_first", "full_stop", "swap", "smaller_end"}
 FOUND = {"live_first", "live_stop", "sure_first", "sure_stop", "sure_count", "unbroken"}
+LISTED = {"full_count", "masked_count", "masked", "place", "live", "full"}
 EPILOGUE = {"q_row", "q_idx", "shift", "new_max", "correction", "lse", "out", "inverse"}
 
 CLASHES = {
@@ -39,7 +40,7 @@ def kernels(source: str) -> list[ast.FunctionDef]:
 
 def overwritten(kernel: ast.FunctionDef) -> set[str]:
     """Names assigned more than once on one path: outside of loops twice, or outside and inside."""
-    allowed = CARRIED | NARROWED | FOUND | EPILOGUE
+    allowed = CARRIED | NARROWED | FOUND | LISTED | EPILOGUE
     outside: list[str] = []
     inside: set[str] = set()
 

@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 
 SPEC_HASH = "87c60eab0695"
-CONTENT_HASH = "4407dd766af9"
+CONTENT_HASH = "26a012623d02"
 NAMESPACE = f"fagen_document_{CONTENT_HASH}"
 
 # Triton would compile anew for an int that is 1 or divisible by 16; these never need it.
@@ -240,7 +240,7 @@ def query_walk_kernel(
     BLOCK_N: tl.constexpr,
     PACKED: tl.constexpr,
 ):
-    """Writes the ranges of key tiles that each block of BLOCK_M rows visits."""
+    """Writes which tiles of keys each block of BLOCK_M rows visits."""
     program = tl.program_id(0)
     slot = program % blocks
     matrix = program // blocks
@@ -258,6 +258,7 @@ def query_walk_kernel(
     doc_row = doc_ptr + b.to(tl.int64) * doc_stride_0
     both = (q_idx >= 0) & (q_idx < kv_len)
     doc_b_q = tl.load(doc_row + q_idx, mask=both, other=0)
+    walk = walk_ptr + program * 4
     doc_b_q_least = tl.min(tl.where(q_in_range, doc_b_q, 2147483647))
     doc_b_q_greatest = tl.max(tl.where(q_in_range, doc_b_q, -2147483648))
     end = tl.minimum(tl.maximum(q_hi - kv_offset + 1, 0), kv_len)
@@ -302,10 +303,10 @@ def query_walk_kernel(
     unbroken = (sure_count > 0) & (sure_count == sure_stop - sure_first)
     full_first = tl.where(unbroken, sure_first, stop)
     full_stop = tl.where(unbroken, sure_stop, stop)
-    tl.store(walk_ptr + program * 4 + 0, first)
-    tl.store(walk_ptr + program * 4 + 1, full_first)
-    tl.store(walk_ptr + program * 4 + 2, full_stop)
-    tl.store(walk_ptr + program * 4 + 3, stop)
+    tl.store(walk + 0, first)
+    tl.store(walk + 1, full_first)
+    tl.store(walk + 2, full_stop)
+    tl.store(walk + 3, stop)
 
 
 @triton.jit(do_not_specialize=RUNTIME_INTS)
@@ -616,7 +617,7 @@ def key_walk_kernel(
     BLOCK_N: tl.constexpr,
     PACKED: tl.constexpr,
 ):
-    """Writes the ranges of query tiles that each block of BLOCK_N keys visits."""
+    """Writes which tiles of queries each block of BLOCK_N keys visits."""
     program = tl.program_id(0)
     slot = program % blocks
     matrix = program // blocks
@@ -634,6 +635,7 @@ def key_walk_kernel(
     doc_row = doc_ptr + b.to(tl.int64) * doc_stride_0
     both = (kv_idx >= 0) & (kv_idx < kv_len)
     doc_b_kv = tl.load(doc_row + kv_idx, mask=both, other=0)
+    walk = walk_ptr + program * 4
     doc_b_kv_greatest = tl.max(tl.where(kv_in_range, doc_b_kv, -2147483648))
     doc_b_kv_least = tl.min(tl.where(kv_in_range, doc_b_kv, 2147483647))
     first = tl.maximum(kv_lo - q_offset, 0) // BLOCK_M
@@ -676,10 +678,10 @@ def key_walk_kernel(
     unbroken = (sure_count > 0) & (sure_count == sure_stop - sure_first)
     full_first = tl.where(unbroken, sure_first, stop)
     full_stop = tl.where(unbroken, sure_stop, stop)
-    tl.store(walk_ptr + program * 4 + 0, first)
-    tl.store(walk_ptr + program * 4 + 1, full_first)
-    tl.store(walk_ptr + program * 4 + 2, full_stop)
-    tl.store(walk_ptr + program * 4 + 3, stop)
+    tl.store(walk + 0, first)
+    tl.store(walk + 1, full_first)
+    tl.store(walk + 2, full_stop)
+    tl.store(walk + 3, stop)
 
 
 @triton.jit(do_not_specialize=RUNTIME_INTS)
@@ -990,7 +992,8 @@ def launch_forward(
     blocks = block_count(q_len, config.BLOCK_M, cu_seqlens_q)
     with torch.cuda.device_of(q):
         programs = blocks * batch
-        walk = q.new_empty(programs * 4, dtype=torch.int32)
+        row_length = 4
+        walk = q.new_empty(programs, row_length, dtype=torch.int32)
         query_walk_kernel[(programs,)](
             walk,
             cu_seqlens_q,
@@ -1116,7 +1119,8 @@ def launch_backward(
             config = chosen_config("dkdv", configs, q, v)
             blocks = block_count(kv_len, config.BLOCK_N, cu_seqlens_k)
             programs = blocks * batch
-            walk = q.new_empty(programs * 4, dtype=torch.int32)
+            row_length = 4
+            walk = q.new_empty(programs, row_length, dtype=torch.int32)
             key_walk_kernel[(programs,)](
                 walk,
                 cu_seqlens_q,
@@ -1178,7 +1182,8 @@ def launch_backward(
             config = chosen_config("dq", configs, q, v)
             blocks = block_count(q_len, config.BLOCK_M, cu_seqlens_q)
             programs = blocks * batch
-            walk = q.new_empty(programs * 4, dtype=torch.int32)
+            row_length = 4
+            walk = q.new_empty(programs, row_length, dtype=torch.int32)
             query_walk_kernel[(programs,)](
                 walk,
                 cu_seqlens_q,

@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 
 SPEC_HASH = "4c91fdb1aae6"
-CONTENT_HASH = "2e2e50493f9b"
+CONTENT_HASH = "66ef07c8f1b2"
 NAMESPACE = f"fagen_sinks_window_{CONTENT_HASH}"
 
 # Triton would compile anew for an int that is 1 or divisible by 16; these never need it.
@@ -456,7 +456,7 @@ def dkdv_kernel(
     kv_idx = kv_column + kv_offset
     post_scale = 1.4426950408889634 * scale
     below = kv_idx < n_sink
-    walk = walk_ptr + (slot) * 4
+    walk = walk_ptr + slot * 4
     first = tl.maximum(tl.load(walk + 0), 0)
     full_first = tl.maximum(tl.load(walk + 1), first)
     full_stop = tl.maximum(tl.load(walk + 2), full_first)
@@ -537,7 +537,7 @@ def key_walk_kernel(
     BLOCK_N: tl.constexpr,
     PACKED: tl.constexpr,
 ):
-    """Writes the ranges of query tiles that each block of BLOCK_N keys visits."""
+    """Writes which tiles of queries each block of BLOCK_N keys visits."""
     program = tl.program_id(0)
     slot = program % blocks
     matrix = program // blocks
@@ -549,6 +549,7 @@ def key_walk_kernel(
     kv_start = kv_block * BLOCK_N
     kv_lo = kv_start + kv_offset
     kv_hi = tl.minimum(kv_start + BLOCK_N, kv_len) - 1 + kv_offset
+    walk = walk_ptr + program * 4
     first = tl.maximum(kv_lo - q_offset, 0) // BLOCK_M
     stop = tl.maximum((q_len + BLOCK_M - 1) // BLOCK_M, first)
     quotient = (tl.maximum(kv_hi - q_offset, 0) + BLOCK_M - 1) // BLOCK_M
@@ -580,10 +581,10 @@ def key_walk_kernel(
     unbroken = (sure_count > 0) & (sure_count == sure_stop - sure_first)
     full_first = tl.where(unbroken, sure_first, stop)
     full_stop = tl.where(unbroken, sure_stop, stop)
-    tl.store(walk_ptr + program * 4 + 0, first)
-    tl.store(walk_ptr + program * 4 + 1, full_first)
-    tl.store(walk_ptr + program * 4 + 2, full_stop)
-    tl.store(walk_ptr + program * 4 + 3, stop)
+    tl.store(walk + 0, first)
+    tl.store(walk + 1, full_first)
+    tl.store(walk + 2, full_stop)
+    tl.store(walk + 3, stop)
 
 
 @triton.jit(do_not_specialize=RUNTIME_INTS)
@@ -1017,7 +1018,8 @@ def launch_backward(
             config = chosen_config("dkdv", configs, q, v)
             blocks = block_count(kv_len, config.BLOCK_N, cu_seqlens_k)
             programs = blocks
-            walk = q.new_empty(programs * 4, dtype=torch.int32)
+            row_length = 4
+            walk = q.new_empty(programs, row_length, dtype=torch.int32)
             key_walk_kernel[(programs,)](
                 walk,
                 cu_seqlens_q,
