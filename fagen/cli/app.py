@@ -51,6 +51,7 @@ class Level(StrEnum):
 
     quick = "quick"
     full = "full"
+    shapes = "shapes"
 
 
 Files = Annotated[

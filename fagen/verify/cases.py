@@ -12,7 +12,7 @@ from fagen.spec.expr import names_in, tensors_in
 from fagen.spec.names import DIMENSIONS
 from fagen.spec.variant import Variant
 
-Level = Literal["quick", "full"]
+Level = Literal["quick", "full", "shapes"]
 Layout = Literal[
     "contiguous", "bshd", "nan_padded", "k_sliced", "k_expanded", "v_rows", "odd_stride"
 ]
@@ -147,7 +147,16 @@ def cases_for(variant: Variant, device: Literal["cpu", "cuda"], level: Level) ->
 
     Cases that differ only in parameters or tables the variant does not have are kept: they also
     differ in shape. Left out are those a variant cannot answer (a split of a table over keys).
+    "shapes" are calls of every length, head dim and number of heads with the module's own
+    configuration; the interpreter walks the short ones.
     """
+    if level == "shapes":
+        most = 2**16 if device == "cpu" else 2**31
+        walk = (c for c in _SHAPES if c.q_len * c.kv_len <= most)
+        # One dtype a head dim: each pair of them is compiled.
+        return tuple(
+            _in_bfloat16(c) if device == "cuda" and c.head_dim % 5 < 3 else c for c in walk
+        )
     chosen = list(_CORE + (_MORE if level == "full" else ()))
     if device == "cuda":
         chosen += [_in_bfloat16(c) for c in chosen if c.dtype == "float16"]
@@ -202,3 +211,32 @@ _LARGE = [
     Case("backward twice, large", check="deterministic", heads=8, kv_heads=2, q_len=1000,
          kv_len=1000, head_dim=128, head_dim_v=128, dtype="bfloat16", tiles=None),
 ]  # fmt: skip
+
+_LENGTHS = (
+    (1, 1), (64, 128), (239, 1), (799, 3), (113, 203), (113, 211), (128, 217), (108, 256),
+    (256, 113), (384, 256), (640, 128), (1023, 1024), (1024, 1023), (4224, 4224), (128, 8192),
+    (0, 128), (128, 0), (1025, 1025),
+)  # fmt: skip
+_HEAD_DIMS = (
+    *((d, d) for d in (16, 32, 40, 64, 72, 80, 96, 112, 120, 128, 160, 192, 224, 256)),
+    (192, 128), (64, 128), (128, 64),
+)  # fmt: skip
+_HEADS = ((1, 1), (8, 8), (8, 2), (9, 3), (21, 7), (32, 8), (64, 8), (8, 1))
+
+
+def _shapes() -> tuple[Case, ...]:
+    """Each length with three head dims and as many numbers of heads; every one comes up."""
+    made: list[Case] = []
+    for index in range(3 * len(_LENGTHS)):
+        (q_len, kv_len), (dim, dim_v) = _LENGTHS[index % 18], _HEAD_DIMS[index % 17]
+        # Reference scores of the longest are a gigabyte and more: few heads.
+        heads, kv_heads = (8, 2) if q_len * kv_len > 2**24 else _HEADS[(index + index // 18) % 8]
+        name = f"{q_len} x {kv_len}, {heads}/{kv_heads} heads, head dims {dim}, {dim_v}"
+        made.append(
+            Case(name, 1, heads, kv_heads, q_len, kv_len, dim, dim_v, "float16", tiles=None,
+                 parameters="half" if index % 2 else "default")
+        )  # fmt: skip
+    return (*made, Case("batch 0", 0, 8, 2, 64, 128, 64, 64, "float16", tiles=None))
+
+
+_SHAPES = _shapes()

@@ -45,6 +45,26 @@ def test_the_plain_cases_have_three_tiles_of_every_axis():
             assert case.q_len % block_m and case.kv_len % block_n
 
 
+def test_the_walk_of_shapes_leaves_none_out():
+    walk = cases_for(FORMULAS["causal"].variant, "cuda", "shapes")
+    assert len({c.name for c in walk}) == len(walk)
+    lengths = {(c.q_len, c.kv_len) for c in walk}
+    assert lengths >= {
+        (1, 1), (64, 128), (239, 1), (799, 3), (113, 203), (113, 211), (128, 217), (108, 256),
+        (256, 113), (384, 256), (640, 128), (1023, 1024), (1024, 1023), (4224, 4224), (128, 8192),
+        (0, 128), (128, 0),
+    }  # fmt: skip
+    dims = {(c.head_dim, c.head_dim_v) for c in walk}
+    equal = {16, 32, 40, 64, 72, 80, 96, 112, 120, 128, 160, 192, 224, 256}
+    assert dims == {(d, d) for d in equal} | {(192, 128), (64, 128), (128, 64)}
+    groups = {(1, 1), (8, 8), (8, 2), (9, 3), (21, 7), (32, 8), (64, 8), (8, 1)}
+    assert {(c.heads, c.kv_heads) for c in walk} == groups
+    assert any(c.batch == 0 for c in walk)
+    assert {c.dtype for c in walk} == {"float16", "bfloat16"}
+    short = cases_for(FORMULAS["causal"].variant, "cpu", "shapes")
+    assert {c.dtype for c in short} == {"float16"} and 20 < len(short) < len(walk)
+
+
 @pytest.mark.parametrize(
     "wanted",
     [
