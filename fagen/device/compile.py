@@ -170,6 +170,7 @@ def _compile(
         threads=compiled.metadata.num_warps * limits.warp_size,
         tensor_memory=getattr(compiled.metadata, "tmem_size", None) or 0,
         scalar_spills=registers.scalar_spills,
+        serialised=registers.serialised,
     )
 
 

@@ -20,6 +20,8 @@ class Resources:
     and read back for want of registers (stores plus loads in the code, not executions); `stack`
     bytes a thread; `binary` bytes of cubin or hsaco. `tensor_memory` counts columns (Blackwell),
     `scalar_spills` registers kept in vector lanes instead (AMD; they do not reach memory).
+    `serialised` are the reasons for which ptxas waits for every matrix product before the next
+    instruction (Hopper): the kernel is right, and several times slower.
     """
 
     shared: int
@@ -30,6 +32,7 @@ class Resources:
     threads: int
     tensor_memory: int = 0
     scalar_spills: int = 0
+    serialised: tuple[str, ...] = ()
 
     def excess(self, limits: Architecture) -> str | None:
         """Why a block cannot be launched on `limits`, or None when it fits."""

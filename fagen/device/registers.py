@@ -18,10 +18,13 @@ class Registers:
     spilled: int
     stack: int
     scalar_spills: int = 0
+    serialised: tuple[str, ...] = ()
 
 
 _FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _USED = re.compile(r"Used (\d+) registers")
+# C7510 to C7519, the codes of which vary with the version.
+_SERIALISED = re.compile(r"wgmma\.mma_async instructions are serialized due to (.+?) in (?:the )?func")
 
 
 def from_ptxas(log: str) -> Registers:
@@ -33,6 +36,7 @@ def from_ptxas(log: str) -> Registers:
         registers=max(map(int, used)),
         spilled=sum(int(stores) + int(loads) for _, stores, loads in frames),
         stack=sum(int(stack) for stack, _, _ in frames),
+        serialised=tuple(dict.fromkeys(_SERIALISED.findall(log))),
     )
 
 

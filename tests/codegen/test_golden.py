@@ -17,8 +17,8 @@ ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"
 #: Enough for every part of the templates; the others are rendered and read, not kept.
 KEPT = (
-    "alibi", "causal", "document", "full", "gemma2_local", "prefix_lm", "sinks_window",
-    "sliding_window", "softcap",
+    "alibi", "block_map", "causal", "document", "full", "gemma2_local", "prefix_lm",
+    "sinks_window", "sliding_window", "softcap", "tree_causal",
 )  # fmt: skip
 HASHES = """
 import hashlib

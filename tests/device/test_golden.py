@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -40,3 +41,19 @@ def test_every_kernel_compiles(name, triton_path):
         if result.outcome not in ("ok", "spilled")
     }
     assert not bad and len(results) >= 4 * len(targets)
+    # A loop's count or tile read from memory must not keep products from overlapping.
+    assert not [r.resources.serialised for r in results if r.resources and r.resources.serialised]
+
+
+def test_products_that_wait_for_each_other_are_told(tmp_path):
+    """Counts as they are loaded, bounded by nothing, are such a case (ptxas says C7515)."""
+    text = (GOLDEN / "document.py").read_text()
+    loose = re.sub(r"tl\.maximum\((tl\.load\(walk \+ \d\)), \w+\)", r"\1", text)
+    assert loose != text
+    module = tmp_path / "document.py"
+    module.write_text(loose)
+    variant = load_variant(find_variant("document"))
+    plan = plan_module(variant)
+    builds = default_builds(["forward"], plan.visits, ["sm_90"], [SHAPE])
+    [result] = compile_builds(variant, module_text(plan).kernels, module, builds, workers=1)
+    assert result.ok and len(result.resources.serialised) == 1
