@@ -273,8 +273,9 @@ class KernelPlan(_Uses):
     """What a template needs to print one kernel.
 
     `constant_slope`, finite, multiplies dq and dk at the end; where the derivative varies it is 1
-    and each loop has its `slope`. `epilogue` computes `sink` (base 2, relative to the row term) and
-    `row_term` (natural) on flat vectors of rows.
+    and each loop has its `slope`. `epilogue` computes `sink` (base 2, relative to the row term),
+    `own_sink` (natural, by itself; only beside a row term) and `row_term` (natural) on flat vectors
+    of rows.
     """
 
     role: Role
@@ -288,6 +289,7 @@ class KernelPlan(_Uses):
     constant_slope: float
     epilogue: tuple[str, ...]
     sink: str | None
+    own_sink: str | None
     row_term: str | None
     uses: frozenset[str]
     ends_meet: bool

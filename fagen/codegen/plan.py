@@ -227,9 +227,9 @@ class _Builder:
             if (walk.has_masked if masked else walk.has_full)
         )
         epilogue: tuple[str, ...] = ()
-        sink = row_term = None
+        ends: dict[str, str] = {}
         if not backward:
-            epilogue, sink, row_term = self._epilogue(scheduler)
+            epilogue, ends = self._epilogue(scheduler)
         lines = scheduler.hoisted
         program = (*lines.get(Lifetime.PROGRAM, ()), *lines.get(Lifetime.ROWS, ()))
         heads = tuple(lines.get(Lifetime.HEAD, ()))
@@ -249,8 +249,9 @@ class _Builder:
             reads_qk=self.tile.reads_qk,
             constant_slope=1.0 if self._slope_varies else product_of(self.slope).coefficient,
             epilogue=epilogue,
-            sink=sink,
-            row_term=row_term,
+            sink=ends.get("sink"),
+            own_sink=ends.get("own_sink"),
+            row_term=ends.get("row_term"),
             uses=words(texts),
             ends_meet=self.variant.position == "end",
         )
@@ -325,8 +326,8 @@ class _Builder:
             post_scale=post_scale,
         )
 
-    def _epilogue(self, scheduler: Scheduler):
-        """Lines after the loops on flat row vectors, and the texts of sink and row term."""
+    def _epilogue(self, scheduler: Scheduler) -> tuple[tuple[str, ...], dict[str, str]]:
+        """Lines after the loops on flat row vectors, and the texts that KernelPlan calls so."""
         flat = self._scheduler(FORWARD)
         flat.adopt_program_values(scheduler)
         outputs: list[tuple[str, Expr]] = []
@@ -336,16 +337,17 @@ class _Builder:
         if self.variant.sink is not None:
             sink = self.variant.sink
             if not is_const(row_term, 0.0):
+                outputs.append(("own_sink", sink))
                 sink = make("sub", sink, row_term)
             outputs.append(("sink", make("mul", sink, const(LOG2E))))
         if not outputs:
-            return (), None, None
+            return (), {}
         _, texts = flat.emit(outputs)
         lines = (
             *flat.hoisted.get(Lifetime.PROGRAM, ()),
             *flat.hoisted.get(Lifetime.ROWS, ()),
         )
-        return lines, texts.get("sink"), texts.get("row_term")
+        return lines, texts
 
 
 def _constant_slope(value: float) -> str:

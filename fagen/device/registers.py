@@ -24,7 +24,9 @@ class Registers:
 _FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _USED = re.compile(r"Used (\d+) registers")
 # C7510 to C7519, the codes of which vary with the version.
-_SERIALISED = re.compile(r"wgmma\.mma_async instructions are serialized due to (.+?) in (?:the )?func")
+_SERIALISED = re.compile(
+    r"wgmma\.mma_async instructions are serialized due to (.+?) in (?:the )?func"
+)
 
 
 def from_ptxas(log: str) -> Registers:

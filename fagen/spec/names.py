@@ -97,7 +97,7 @@ RESERVED_IN_KERNELS = frozenset({
     "group", "head_of", "i", "inside", "inverse", "k_head", "kv_block", "kv_column", "kv_first",
     "kv_hi", "kv_in_range", "kv_lo", "kv_start", "len", "live", "live_first", "live_stop",
     "load_row_state", "load_streamed", "load_tile", "locate", "masked", "masked_count", "matrix",
-    "may", "member", "multiply", "must", "new_max", "next_tile", "online_softmax_update",
+    "may", "member", "multiply", "must", "new_max", "next_tile", "no_key", "online_softmax_update",
     "out_head", "p", "place", "program", "q_block", "q_first", "q_head", "q_hi", "q_in_range",
     "q_lo", "q_start", "qk", "row_base", "row_offsets", "rows", "running_max", "running_sum",
     "saturate", "scale_tile", "scores", "shift", "slot", "smaller_end", "some", "step", "stop",

@@ -139,6 +139,17 @@ def test_a_sink_is_in_the_lse_once_and_alone_in_an_empty_row():
     assert (found["out"][:, :, 0] == 0).all()
 
 
+def test_an_empty_row_is_its_sink_to_the_last_bit_beside_a_term_of_the_row():
+    """Through the row's term, 40.0 here, the sink would come back rounded to its digits."""
+    variant, mod = written(
+        "mask: kv_idx < q_idx - 40\nscore: score + q_idx\nsoftmax: {sink: 'h * 0.1'}"
+    )
+    q, k, v = inputs(1, 2, 1, 60, 60, 16)
+    found = check(variant, mod, q, k, v, config=tiles(mod))
+    wanted = torch.tensor([0.0, 0.1])[:, None].expand(2, 41)
+    assert torch.equal(found["lse"][0, :, :41].float(), wanted)
+
+
 def test_a_sink_of_minus_infinity_is_no_sink():
     _, mod = written(
         "tensors: {sinks: {shape: [heads], dtype: float32}}\n"
