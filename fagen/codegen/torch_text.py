@@ -94,10 +94,15 @@ def _text(node: Expr, args: list[Text], tensor: dict[Expr, bool], device: str) -
         return f"torch.clamp({texts[mixed.index(True)]}, {bound}={texts[mixed.index(False)]})", ATOM
     takes_numbers = mixed[0] and (node.op == "where" or not any(mixed[1:]))
     if not takes_numbers:
-        texts = [
-            text if is_tensor else f"torch.as_tensor({text}, device={device})"
-            for text, is_tensor in zip(texts, mixed, strict=True)
-        ]
+        places = range(len(texts))
+    elif node.op == "where" and node.type == "float" and not any(mixed[1:]):
+        places = range(1, 2)  # two plain floats alone would make float32
+    else:
+        places = range(0)
+    for i in places:
+        if not mixed[i]:
+            kind = "dtype=dtype, " if node.args[i].type == "float" else ""
+            texts[i] = f"torch.as_tensor({texts[i]}, {kind}device={device})"
     return f"torch.{_CALLS[node.op]}({', '.join(texts)})", ATOM
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from fagen.verify.fuzz.drawing import Drawing
+from fagen.spec.expr import Type
+from fagen.verify.fuzz.drawing import SIZES, USUAL_SIZE, Drawing
+from fagen.verify.fuzz.ledger import KEYS
 from fagen.verify.fuzz.pieces import (
     Context,
     Piece,
@@ -31,7 +33,7 @@ class Reals(Drawing):
                 self._waves: 1.5, self._exponential: 2.5, self._logarithm: 2, self._root: 2,
                 self._floor: 1, self._real_power: 2, self._choice_of_reals: 4,
                 self._real_loop: 1, self._read_real: 5, self._named_real: 2,
-                self._call_real: 2, self._leaf_real: 4,
+                self._call_real: 2, self._of_distance: 3, self._leaf_real: 4,
             },
             deep,
             context,
@@ -132,6 +134,17 @@ class Reals(Drawing):
             inner = called(function, infix("div", a, real(size)))
             return self.either_way("mul", inner, real(size), size)
         return called(function, a)
+
+    def _of_distance(self, deep: int, context: Context) -> Piece | None:
+        """What the distance of a key from its query decides alone, dear enough for a table."""
+        if context.place < KEYS or context.local:
+            return None
+        word = "(q_idx - kv_idx)"
+        local: dict[str, tuple[Type, float]] = {word: ("int", USUAL_SIZE)}
+        gap = Context(context.place, {"h": SIZES["h"]}, local, tables=False, lets=False)
+        wave = called("cos", infix("mul", Piece(word), real(self.rng.choice([0.125, 0.5, 3.0]))))
+        other = self.rng.choice([self._waves, self._saturating])(2, gap)
+        return None if other is None else infix("mul", wave, other, other.size)
 
     def _waves(self, deep: int, context: Context) -> Piece | None:
         return called(self.rng.choice(["sin", "cos"]), self.real(deep - 1, context))
