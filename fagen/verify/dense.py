@@ -100,10 +100,13 @@ class Rounding:
         """Zeros whose derivative is what 1 - y * y, of tanh, or y * (1 - y), of sigmoid, may be off
         by: where those saturate, little is left of the numbers that are subtracted."""
         y, almost = value.detach(), 1.0 - 1e-15
+        least = -almost if op == "tanh" else 1.0 - almost
+        # Kept off the ends, where the inverse is infinite, but not cut off from its argument.
+        inner = value + (y.clamp(least, almost) - y)
         if op == "tanh":
-            size, argument = 1.0 + y * y, torch.atanh(value.clamp(-almost, almost))
+            size, argument = 1.0 + y * y, torch.atanh(inner)
         else:
-            size, argument = y, torch.logit(value.clamp(1.0 - almost, almost))
+            size, argument = y, torch.logit(inner)
         share = self.noise(torch.zeros_like(y), lambda: size)
         return share * (argument - argument.detach())
 

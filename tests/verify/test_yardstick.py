@@ -7,6 +7,7 @@ import pytest
 import torch
 from formulas import FORMULAS
 
+from fagen.spec.load import load_text
 from fagen.verify.dense import Rounding, _window_maximum, dense
 from fagen.verify.judge import judge
 from fagen.verify.reference import attention_reference, bind
@@ -251,3 +252,17 @@ def test_a_bias_relative_to_a_tile_passes_for_that_tile_only():
     for tile, passes in ((301, True), (1, False)):
         allowed = budget(setting, *inputs, dtype=torch.float32, seed=SEED, tile=tile)
         assert (judge(found, allowed)[1] == "") == passes
+
+
+@pytest.mark.parametrize("score", ["tanh(score * 8)", "sigmoid(score * 15.4)"])
+def test_a_derivative_that_float32_rounds_to_zero_passes(score):
+    """Of 1 - tanh(18)**2 float64 keeps 1e-15 where float32 has nothing left."""
+    variant = load_text(f"name: saturated\nscore: {score}\n")
+    q = torch.full((1, 1, 1, 16), 1.5, dtype=torch.float64)
+    inputs = (q, q / 4, q, q, q[..., 0])
+    setting = bind(variant, q, inputs[1])
+    allowed = budget(setting, *inputs, torch.float32, SEED)
+    exact = allowed.truth.values
+    assert 0 < exact["dq"].abs().max() < 1e-13
+    lost = {n: x if n in ("out", "lse", "dv") else x * 0 for n, x in exact.items()}
+    assert judge(as_module_would(lost, torch.float32), allowed)[1] == ""
