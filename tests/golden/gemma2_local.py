@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 
 SPEC_HASH = "7f4e17af1778"
-CONTENT_HASH = "9e935b117dc0"
+CONTENT_HASH = "af7bad58a330"
 NAMESPACE = f"fagen_gemma2_local_{CONTENT_HASH}"
 
 # Triton would compile anew for an int that is 1 or divisible by 16; these never need it.
@@ -1461,7 +1461,10 @@ def reference(
     t0 = q_idx - kv_idx
     score = cap * torch.tanh(score / cap)
     score = torch.where((t0 >= 0) & (t0 < window), score, -math.inf)
-    lse = torch.logsumexp(score, -1)
-    weights = torch.exp(score - torch.where(lse == -math.inf, 0.0, lse)[..., None])
+    no_key = (score == -math.inf).all(-1)
+    # Filled, so that a row without keys has gradients of 0 and not of inf - inf.
+    lse = torch.logsumexp(score.masked_fill(no_key[..., None], 0.0), -1)
+    lse = lse.masked_fill(no_key, -math.inf)
+    weights = torch.exp(score - lse.masked_fill(no_key, 0.0)[..., None])
     out = (weights @ values).to(q.dtype)
     return (out, lse) if return_lse else out

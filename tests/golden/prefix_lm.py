@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 
 SPEC_HASH = "cf141cc0a7dd"
-CONTENT_HASH = "4c1e105c93b2"
+CONTENT_HASH = "1b56b7c5e2cc"
 NAMESPACE = f"fagen_prefix_lm_{CONTENT_HASH}"
 
 # Triton would compile anew for an int that is 1 or divisible by 16; these never need it.
@@ -1539,7 +1539,10 @@ def reference(
     keys, values = (x.to(dtype).repeat_interleave(heads // kv_heads, 1) for x in (k, v))
     score = (q.to(dtype) @ keys.mT) * scale
     score = torch.where((kv_idx < table_at(prefix, b)) | (kv_idx <= q_idx), score, -math.inf)
-    lse = torch.logsumexp(score, -1)
-    weights = torch.exp(score - torch.where(lse == -math.inf, 0.0, lse)[..., None])
+    no_key = (score == -math.inf).all(-1)
+    # Filled, so that a row without keys has gradients of 0 and not of inf - inf.
+    lse = torch.logsumexp(score.masked_fill(no_key[..., None], 0.0), -1)
+    lse = lse.masked_fill(no_key, -math.inf)
+    weights = torch.exp(score - lse.masked_fill(no_key, 0.0)[..., None])
     out = (weights @ values).to(q.dtype)
     return (out, lse) if return_lse else out

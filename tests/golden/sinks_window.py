@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 
 SPEC_HASH = "4c91fdb1aae6"
-CONTENT_HASH = "66ef07c8f1b2"
+CONTENT_HASH = "faeb2caf7af3"
 NAMESPACE = f"fagen_sinks_window_{CONTENT_HASH}"
 
 # Triton would compile anew for an int that is 1 or divisible by 16; these never need it.
@@ -1547,7 +1547,10 @@ def reference(
     score = (q.to(dtype) @ keys.mT) * scale
     t0 = (kv_idx < n_sink) | (q_idx - kv_idx < window)
     score = torch.where((kv_idx <= q_idx) & t0, score, -math.inf)
-    lse = torch.logsumexp(score, -1)
-    weights = torch.exp(score - torch.where(lse == -math.inf, 0.0, lse)[..., None])
+    no_key = (score == -math.inf).all(-1)
+    # Filled, so that a row without keys has gradients of 0 and not of inf - inf.
+    lse = torch.logsumexp(score.masked_fill(no_key[..., None], 0.0), -1)
+    lse = lse.masked_fill(no_key, -math.inf)
+    weights = torch.exp(score - lse.masked_fill(no_key, 0.0)[..., None])
     out = (weights @ values).to(q.dtype)
     return (out, lse) if return_lse else out

@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 
 SPEC_HASH = "4689be4e24dc"
-CONTENT_HASH = "e80d89c794e9"
+CONTENT_HASH = "8078744ecf1c"
 NAMESPACE = f"fagen_softcap_{CONTENT_HASH}"
 
 # Triton would compile anew for an int that is 1 or divisible by 16; these never need it.
@@ -1423,7 +1423,10 @@ def reference(
     score = (q.to(dtype) @ keys.mT) * scale
     score = cap * torch.tanh(score / cap)
     score = torch.where(kv_idx <= q_idx, score, -math.inf)
-    lse = torch.logsumexp(score, -1)
-    weights = torch.exp(score - torch.where(lse == -math.inf, 0.0, lse)[..., None])
+    no_key = (score == -math.inf).all(-1)
+    # Filled, so that a row without keys has gradients of 0 and not of inf - inf.
+    lse = torch.logsumexp(score.masked_fill(no_key[..., None], 0.0), -1)
+    lse = lse.masked_fill(no_key, -math.inf)
+    weights = torch.exp(score - lse.masked_fill(no_key, 0.0)[..., None])
     out = (weights @ values).to(q.dtype)
     return (out, lse) if return_lse else out

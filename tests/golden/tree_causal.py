@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 
 SPEC_HASH = "4c5af716f7a4"
-CONTENT_HASH = "fb2c9efa498b"
+CONTENT_HASH = "8ca2741ff300"
 NAMESPACE = f"fagen_tree_causal_{CONTENT_HASH}"
 
 # Triton would compile anew for an int that is 1 or divisible by 16; these never need it.
@@ -1749,7 +1749,10 @@ def reference(
     t0 = table_at(prefix, b)
     t1 = table_at(ancestor, b, q_idx - q_offset, kv_idx - t0)
     score = torch.where((kv_idx < t0) | t1, score, -math.inf)
-    lse = torch.logsumexp(score, -1)
-    weights = torch.exp(score - torch.where(lse == -math.inf, 0.0, lse)[..., None])
+    no_key = (score == -math.inf).all(-1)
+    # Filled, so that a row without keys has gradients of 0 and not of inf - inf.
+    lse = torch.logsumexp(score.masked_fill(no_key[..., None], 0.0), -1)
+    lse = lse.masked_fill(no_key, -math.inf)
+    weights = torch.exp(score - lse.masked_fill(no_key, 0.0)[..., None])
     out = (weights @ values).to(q.dtype)
     return (out, lse) if return_lse else out

@@ -119,6 +119,12 @@ def test_parameters_are_read_at_the_call():
     compare(variant, mod, strict=False)
 
 
+def test_rows_whose_scores_are_all_minus_infinity_have_no_gradient():
+    """No mask cuts them off from q and k here."""
+    variant, mod = written("score: score + (0.0 if q_idx % 3 == 0 else -inf)")
+    compare(variant, mod, tolerance=1e-12)
+
+
 def test_a_default_table_can_be_trained_through_the_reference():
     q, k, v = inputs(1, 4, 2, 21, 30, 16)
     slopes = torch.full((4,), 0.25, requires_grad=True)
