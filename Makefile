@@ -57,7 +57,8 @@ test: lint types $(NEWEST)/.installed
 	FAGEN_NEWEST_TRITON=$(CURDIR)/$(NEWEST) $(BIN)/python -m pytest $(PYTEST_ARGS)
 
 golden: venv
-	$(BIN)/python -m pytest -q tests/codegen/test_golden.py -k test_golden --update-golden
+	$(BIN)/python -m pytest -q tests/codegen/test_golden.py tests/analysis/test_shipped_walks.py \
+		-k 'test_golden or test_the_report' --update-golden
 
 # Every default config on every GPU, compiled: about half an hour on two cores.
 defaults: venv
